@@ -1,0 +1,2 @@
+/** Statecharts of the protocol objects, for drawing and for model-based tests. */
+export {};
