@@ -25,5 +25,6 @@ function describe(value: unknown): string {
   if (typeof value !== 'object' || value === null) return String(value);
   // The discriminant is what tells a reader which case was forgotten; the rest may be huge.
   const { kind, type } = value as { kind?: unknown; type?: unknown };
-  return String(kind ?? type ?? 'object');
+  const name = kind ?? type;
+  return typeof name === 'string' ? name : 'object';
 }
