@@ -1,0 +1,187 @@
+/** The public face of the engine: types only. Source: the embedding section of the README. */
+import type { MetricsSnapshot } from '../lib/metrics.ts';
+import type { WaitOptions } from '../lib/wait.ts';
+import type { StreamConfig } from '../protocol/records.ts';
+
+export type { WaitOptions };
+
+/** A record as a caller gives it. The engine copies what it needs before `submit` returns. */
+export interface AppendRecord {
+  readonly body?: Uint8Array | string;
+  /** Ordered name-value pairs of bytes. An empty name is reserved for command records. */
+  readonly headers?: readonly (readonly [Uint8Array | string, Uint8Array | string])[];
+  /** Milliseconds since 1970; clamped to [last timestamp of the stream, arrival]. */
+  readonly timestamp?: number;
+}
+
+/** Where a record stands: its sequence number and its timestamp in milliseconds. */
+export interface Position {
+  readonly seqNum: number;
+  readonly timestamp: number;
+}
+
+export interface Ack {
+  /** The first record of the batch. */
+  readonly start: Position;
+  /** One past the last record; `timestamp` is the last record's. */
+  readonly end: Position;
+  /** The tail of the stream when the batch became durable. */
+  readonly tail: Position;
+}
+
+/** A batch that was accepted: its sequence numbers are assigned, its bytes are reserved. */
+export interface Ticket {
+  readonly startSeqNum: number;
+  readonly endSeqNum: number;
+  /**
+   * Resolves when W buckets hold the batch and everything before it. Giving up leaves the batch
+   * alone; a later call waits again.
+   *
+   * @throws EngineError ABORTED, DEADLINE_EXCEEDED, FENCED (definitely not appended),
+   *   INDETERMINATE (may or may not have been appended).
+   */
+  ack(options?: WaitOptions): Promise<Ack>;
+}
+
+/** Bytes of a record as stored; a command record is typed. */
+export interface ReadRecord {
+  readonly seqNum: number;
+  readonly timestamp: number;
+  readonly body: Uint8Array;
+  readonly headers: readonly (readonly [Uint8Array, Uint8Array])[];
+  readonly command?:
+    | { readonly kind: 'fence'; readonly fencingToken: string }
+    | { readonly kind: 'trim'; readonly trimPoint: number };
+}
+
+export interface ReadOptions extends WaitOptions {
+  /** At most one of the three start positions; default: from the first record that is not trimmed. */
+  readonly from?: number;
+  readonly tailOffset?: number;
+  readonly timestamp?: number;
+  /** At most this many records. */
+  readonly limit?: number;
+  /** Goes on at the tail and waits for new records. */
+  readonly live?: boolean;
+  /** Leaves command records out. */
+  readonly ignoreCommands?: boolean;
+}
+
+export interface RecordReader extends AsyncIterable<ReadRecord> {
+  /** The same records in arrays, as they come. */
+  batches(): AsyncIterable<readonly ReadRecord[]>;
+}
+
+export interface Stream extends AsyncDisposable {
+  readonly name: string;
+  readonly id: string;
+  readonly mode: StreamConfig['mode'];
+  /** Waits for room, assigns sequence numbers, returns before the batch is durable. */
+  submit(records: readonly AppendRecord[], options?: WaitOptions): Promise<Ticket>;
+  /** `submit` and `ack`. */
+  append(records: readonly AppendRecord[], options?: WaitOptions): Promise<Ack>;
+  read(options?: ReadOptions): RecordReader;
+  /** The tail, confirmed on the chain after the call began (L1). */
+  checkTail(options?: WaitOptions): Promise<Position>;
+  /** Appends a trim command: records below `seqNum` are not read any more. */
+  trim(seqNum: number, options?: WaitOptions): Promise<Ack>;
+  /** Appends a fence command that installs the token. */
+  fence(fencingToken: string, options?: WaitOptions): Promise<Ack>;
+  /** Releases leadership (Finish): waits for what is in flight, covers it, marks the release. */
+  close(options?: WaitOptions): Promise<void>;
+}
+
+export interface StreamInfo {
+  readonly name: string;
+  readonly id: string;
+  readonly createdAtMillis: number;
+  readonly config: StreamConfig;
+}
+
+export interface ListStreamsOptions extends WaitOptions {
+  readonly prefix?: string;
+  readonly startAfter?: string;
+  readonly limit?: number;
+}
+
+export interface StreamPage {
+  readonly streams: readonly StreamInfo[];
+  readonly more: boolean;
+}
+
+/** One line of `status`: an epoch of this or another star. */
+export interface EpochStatus {
+  readonly star: string;
+  readonly epoch: number;
+  readonly state: 'open' | 'fenced' | 'settled' | 'retired';
+  readonly buckets: number;
+  readonly copyQuorum: number;
+  readonly window: number;
+  readonly checkpoint: number;
+  readonly cut?: number;
+  readonly tailSwept: boolean;
+}
+
+/** How far a fence got; reported while it walks. */
+export interface FenceProgress {
+  readonly star: string;
+  readonly epoch: number;
+  readonly phase: 'reading' | 'probing' | 'walking' | 'undecided' | 'publishing' | 'fenced';
+  readonly slot: number;
+  readonly rounds: number;
+  /** One entry per slot looked at since the last report, in slot order. */
+  readonly slots: readonly { readonly slot: number; readonly verdict: SlotVerdict }[];
+  readonly cut?: number;
+  readonly millis: number;
+}
+
+export type SlotVerdict = 'committed' | 'repaired' | 'poisoned' | 'dead' | 'undecided';
+
+export interface Engine extends AsyncDisposable {
+  readonly star: string;
+  /** Opens for appending; creates the stream unless `createStreamOnOpen` is false. */
+  open(name: string, options?: WaitOptions): Promise<Stream>;
+  createStream(
+    name: string,
+    config?: Partial<StreamConfig>,
+    options?: WaitOptions,
+  ): Promise<StreamInfo>;
+  listStreams(options?: ListStreamsOptions): Promise<StreamPage>;
+  deleteStream(name: string, options?: WaitOptions): Promise<void>;
+  /** Resolves when the predecessors of this star's chain are fenced and settled, or rejects with why not. */
+  recovered(options?: WaitOptions): Promise<RecoverySummary>;
+  metrics(): MetricsSnapshot;
+  /** Chains, epochs and cursors as the metastore holds them. */
+  status(options?: WaitOptions): Promise<EngineStatus>;
+  close(options?: WaitOptions): Promise<void>;
+}
+
+export interface RecoverySummary {
+  readonly fences: readonly {
+    readonly epoch: number;
+    readonly cut: number;
+    readonly rounds: number;
+    readonly gets: number;
+    readonly puts: number;
+    readonly repairs: number;
+    readonly millis: number;
+  }[];
+  readonly settledEpochs: number;
+  readonly settledStreams: number;
+  readonly millis: number;
+}
+
+export interface EngineStatus {
+  readonly star: string;
+  readonly epoch: number;
+  readonly incarnation: string;
+  readonly epochs: readonly EpochStatus[];
+  readonly openStreams: readonly {
+    readonly name: string;
+    readonly tail: number;
+    readonly absorbed: number;
+  }[];
+  readonly next: number;
+  readonly released: number;
+  readonly checkpoint: number;
+}
