@@ -20,6 +20,8 @@ export default defineConfig({
           name: 'dist',
           include: ['test/dist/**/*.test.ts'],
           globalSetup: ['./test/support/build-dist.setup.ts'],
+          // Node itself loads what is built, as it does for users.
+          server: { deps: { external: [/\/dist\/(src|actors|machines)\//] } },
         },
       },
     ],
