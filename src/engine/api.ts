@@ -185,3 +185,34 @@ export interface EngineStatus {
   readonly released: number;
   readonly checkpoint: number;
 }
+
+/** The chain of one star as its records say; nobody needs to be alive to read it. */
+export interface ChainStatus {
+  readonly star: string;
+  readonly epochs: readonly EpochStatus[];
+}
+
+/** What the buckets hold of one slot; `undecided` when too few of them answered. */
+export interface SlotView {
+  readonly slot: number;
+  readonly verdict: SlotVerdict | 'partial' | 'empty';
+  readonly copies: number;
+}
+
+/**
+ * Looks at chains and streams beside a running engine or after a crash: takes no lease, mints
+ * nothing, writes nothing, creates no directory. It sees what any fence would keep: records in rows,
+ * and of an open epoch the unbroken run of slots from the checkpoint that hold W copies.
+ */
+export interface ReadOnlyEngine extends AsyncDisposable {
+  readonly star: string;
+  listStreams(options?: ListStreamsOptions): Promise<StreamPage>;
+  status(options?: WaitOptions): Promise<ChainStatus>;
+  /**
+   * Without `live`; ends at the tail it found when it began.
+   *
+   * @throws EngineError STREAM_NOT_FOUND, TRIMMED, CORRUPT_OBJECT, DATA_LOSS while reading.
+   */
+  read(name: string, options?: ReadOptions): RecordReader;
+  close(options?: WaitOptions): Promise<void>;
+}
