@@ -1,0 +1,200 @@
+/**
+ * Builds the chain of ref rows of one stream. Absorb, settlers, rolls and Finish all build through
+ * here, in any number of processes at once; `test/model/ref-rows.test.ts` explores their races.
+ * Rules of a row: src/protocol/ref-rows.ts. Source: DESIGN "Ref rows form one chain per stream".
+ */
+import { backoffMillis } from '../src/lib/backoff.ts';
+import { EngineError } from '../src/lib/errors.ts';
+import { sleep, throwIfAborted } from '../src/lib/wait.ts';
+import type { WaitOptions } from '../src/lib/wait.ts';
+import type { SourceEntry } from '../src/protocol/coverage.ts';
+import { refRowKey, refsPrefix, unpad } from '../src/protocol/keys.ts';
+import { encodeRecordValue, parseRecordValue, refRow } from '../src/protocol/records.ts';
+import type { RefRow } from '../src/protocol/records.ts';
+import { chainEnd, nextRow, rowFault } from '../src/protocol/ref-rows.ts';
+import type { RowSource } from '../src/protocol/ref-rows.ts';
+import { META_VALUE_BYTES_MAX, partitionOf } from '../src/ports/metastore.ts';
+import type { MetaEntry, MetaVersion } from '../src/ports/metastore.ts';
+import { assert } from '../src/lib/assert.ts';
+import { conditionalPut } from './conditional-write.ts';
+import type { StarPorts } from './ports.ts';
+
+export type { SourceEntry };
+
+type RowPorts = Pick<StarPorts, 'clock' | 'random' | 'metastore' | 'metrics'>;
+
+/** A row together with the version under which it was read. */
+export interface StoredRow {
+  readonly row: RefRow;
+  readonly version: MetaVersion;
+}
+
+export interface ExtendRequest extends RowSource {
+  readonly streamId: string;
+  /** Entries of the stream from flights of the epoch below its cut (or acknowledged), ascending. */
+  readonly entries: readonly SourceEntry[];
+}
+
+export type ExtendResult =
+  /** The last row, as read after the last own write, reaches the end of every entry. */
+  | { readonly kind: 'covered'; readonly end: number; readonly last: StoredRow | undefined }
+  /** Rows end at `end`, the next entry begins at `next`: an older epoch is not settled (S4). */
+  | { readonly kind: 'gap'; readonly end: number; readonly next: number };
+
+export type MarkResult =
+  | { readonly kind: 'marked'; readonly last: StoredRow }
+  /** The row is not as it was read: somebody else changed, extended or removed it. */
+  | { readonly kind: 'moved'; readonly last: StoredRow | undefined };
+
+const STALL = { firstMillis: 20, maxMillis: 1_000 };
+const STALLED_ROUNDS_MAX = 8;
+
+/** The last row of the stream; undefined when it has none. The read may be stale, as all reads. */
+export async function readLastRow(
+  ports: Pick<StarPorts, 'metastore'>,
+  streamId: string,
+  options: Pick<WaitOptions, 'signal'> = {},
+): Promise<StoredRow | undefined> {
+  const entry = await ports.metastore.lastChild(refsPrefix(streamId), options);
+  return entry === undefined ? undefined : parseRow(streamId, entry);
+}
+
+/** @throws EngineError METASTORE_CORRUPT */
+export function parseRow(streamId: string, entry: MetaEntry): StoredRow {
+  const row = parseRecordValue(refRow, entry.key, entry.value);
+  const fault = rowFault(row, unpad(entry.key.slice(refsPrefix(streamId).length)));
+  if (fault !== undefined) {
+    throw new EngineError('METASTORE_CORRUPT', 'a ref row contradicts itself', {
+      details: { key: entry.key, problem: fault },
+    });
+  }
+  return { row, version: entry.version };
+}
+
+/**
+ * Extends the stream's chain over the given entries; entries that rows cover already are skipped,
+ * so that a repeated or resumed call changes nothing.
+ *
+ * Reads the last row, creates the row at its end if absent, and after every answer, a conflict too,
+ * reads the last row again and goes on from there. Going on from the row at one's own key instead
+ * leaves positions uncovered: that row may be a late one, below rows that were removed behind trim.
+ * One create is outstanding at a time. S2: safe beside any other builder. S4: builds no row above a
+ * gap, and reports one only from a read that is not stale.
+ *
+ * @throws EngineError METASTORE_UNAVAILABLE, METASTORE_INDETERMINATE (a row may still appear;
+ *   calling again is safe), METASTORE_CORRUPT, INVARIANT, ABORTED
+ */
+export async function extendRows(
+  ports: RowPorts,
+  request: ExtendRequest,
+  options: WaitOptions = {},
+): Promise<ExtendResult> {
+  const { streamId, entries } = request;
+  const { clock, random, metastore } = ports;
+  let last = await readLastRow(ports, streamId, options);
+  let isFresh = false;
+  let stalledRounds = 0;
+  for (;;) {
+    throwIfAborted(options.signal, 'extending rows');
+    const step = nextRow(last?.row, entries, request, META_VALUE_BYTES_MAX);
+    if (step.kind === 'covered') return { kind: 'covered', end: step.end, last };
+    if (step.kind === 'gap') {
+      if (isFresh) return step;
+      last = await readLastRowFresh(ports, streamId, options);
+      isFresh = true;
+      continue;
+    }
+    const { row } = step;
+    const put = await conditionalPut(
+      metastore,
+      {
+        key: refRowKey(streamId, row.start),
+        expected: 'absent',
+        encode: (attempt) => encodeRecordValue({ ...row, attempt } satisfies RefRow),
+      },
+      { clock, random, ...options },
+    );
+    if (put.kind === 'applied') ports.metrics.counter('rows.created').add();
+    else ports.metrics.counter('rows.conflicts').add();
+    last = await readLastRow(ports, streamId, options);
+    // A read that follows an acknowledged write on the partition is as new as that write.
+    isFresh = put.kind === 'applied';
+    if (chainEnd(last?.row) > row.start) {
+      stalledRounds = 0;
+      continue;
+    }
+    last = await readLastRowFresh(ports, streamId, options);
+    isFresh = true;
+    if (chainEnd(last?.row) > row.start) continue;
+    if (++stalledRounds > STALLED_ROUNDS_MAX) throw stalledError(streamId, row.start);
+    await sleep(clock, backoffMillis(random, stalledRounds, STALL), options.signal);
+  }
+}
+
+/**
+ * Writes the clean-release mark on the tail row (N), by a CAS from the row as it was read: the
+ * final write of a Finish before the released record. A repeated call with the same mark succeeds.
+ *
+ * @throws EngineError METASTORE_UNAVAILABLE, METASTORE_INDETERMINATE, METASTORE_CORRUPT, ABORTED
+ */
+export async function markTail(
+  ports: RowPorts,
+  streamId: string,
+  tail: StoredRow,
+  mark: NonNullable<RefRow['mark']>,
+  options: WaitOptions = {},
+): Promise<MarkResult> {
+  assert(mark.tail === tail.row.end, 'the mark names the end of the row that takes it (N)');
+  const { clock, random, metastore } = ports;
+  const key = refRowKey(streamId, tail.row.start);
+  let marked: RefRow | undefined;
+  const put = await conditionalPut(
+    metastore,
+    {
+      key,
+      expected: tail.version,
+      encode: (attempt) => {
+        marked = { ...tail.row, mark, attempt };
+        return encodeRecordValue(marked);
+      },
+    },
+    { clock, random, ...options },
+  );
+  if (put.kind === 'applied') {
+    assert(marked !== undefined, 'an applied write was encoded');
+    return { kind: 'marked', last: { row: marked, version: put.version } };
+  }
+  // What the row says decides, not the error: an earlier call may have written this very mark.
+  const current = put.current === undefined ? undefined : parseRow(streamId, put.current);
+  if (current !== undefined && sameMark(current.row.mark, mark)) {
+    return { kind: 'marked', last: current };
+  }
+  return { kind: 'moved', last: await readLastRowFresh(ports, streamId, options) };
+}
+
+function sameMark(a: RefRow['mark'], b: NonNullable<RefRow['mark']>): boolean {
+  return (
+    a !== undefined &&
+    a.tail === b.tail &&
+    a.tenure.star === b.tenure.star &&
+    a.tenure.incarnation === b.tenure.incarnation &&
+    a.tenure.class === b.tenure.class &&
+    a.tenure.epoch === b.tenure.epoch
+  );
+}
+
+/** The last row by a read that sees every write acknowledged before the call. */
+export async function readLastRowFresh(
+  ports: Pick<StarPorts, 'metastore'>,
+  streamId: string,
+  options: Pick<WaitOptions, 'signal'> = {},
+): Promise<StoredRow | undefined> {
+  await ports.metastore.barrier(partitionOf(refsPrefix(streamId)), options);
+  return readLastRow(ports, streamId, options);
+}
+
+function stalledError(streamId: string, end: number): EngineError {
+  return new EngineError('METASTORE_UNAVAILABLE', 'the rows of a stream do not advance', {
+    details: { stream: streamId, end },
+  });
+}
