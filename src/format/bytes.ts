@@ -70,6 +70,19 @@ export function utf8Decode(bytes: Uint8Array): string | undefined {
   }
 }
 
+/** Writes text as UTF-8 into `this` at `offset`, as far as it fits, and answers the bytes written. */
+export type Utf8Writer = (this: Uint8Array, text: string, offset: number) => number;
+
+/** `native` where the platform has one: it does without the view that the portable way needs. */
+export function utf8WriterOf(native: Utf8Writer | undefined): Utf8Writer {
+  return (
+    native ??
+    function (text, offset) {
+      return encoder.encodeInto(text, this.subarray(offset)).written;
+    }
+  );
+}
+
 /** True for text that survives a round trip through UTF-8: it has no lone surrogate. */
 export function isWellFormed(text: string): boolean {
   return !/\p{Surrogate}/u.test(text);
