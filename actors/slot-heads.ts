@@ -1,0 +1,128 @@
+/**
+ * Headers of committed flights: what a slot covers, without reading a record (S1). A flight below
+ * the cut has W copies, so one good copy of its head answers; an absence decides nothing here.
+ */
+import { forEachBounded } from '../src/lib/bounded.ts';
+import type { EngineError } from '../src/lib/errors.ts';
+import { DEFAULT_HEAD_READ_BYTES, parseHeader } from '../src/format/flight.ts';
+import type { FlightEntry } from '../src/format/flight.ts';
+import { headLengths, PREAMBLE_BYTES } from '../src/format/preamble.ts';
+import type { Preamble } from '../src/format/preamble.ts';
+import { inspectSlotObject } from '../src/format/slot-object.ts';
+import type { ExpectedSlot } from '../src/format/slot-object.ts';
+import type { CoveragePlan } from '../src/protocol/coverage.ts';
+import { slotKey } from '../src/protocol/keys.ts';
+import type { EpochRecord } from '../src/protocol/records.ts';
+import type { BucketSet, SetBucket } from './bucket-set.ts';
+import { anyCopy } from './copies.ts';
+import type { CopyAnswer, CopyOptions, CopyResult } from './copies.ts';
+import type { StarPorts } from './ports.ts';
+
+type HeadPorts = Pick<StarPorts, 'clock' | 'log' | 'metrics'>;
+
+export interface FlightHead {
+  readonly preamble: Preamble;
+  readonly entries: readonly FlightEntry[];
+  /** Where the body starts in the object; offsets of entries count from here. */
+  readonly bodyStart: number;
+}
+
+export type HeadsOutcome =
+  | { readonly kind: 'read' }
+  /** Every bucket answered, and none holds the flight of this slot. */
+  | { readonly kind: 'missing'; readonly slot: number }
+  /** Buckets that may hold the flight did not answer. */
+  | {
+      readonly kind: 'unavailable';
+      readonly slot: number;
+      readonly cause: EngineError | undefined;
+    };
+
+/**
+ * The head of the flight in a slot, from whichever bucket has a good copy.
+ *
+ * @throws EngineError ABORTED
+ */
+export function readFlightHead(
+  ports: HeadPorts,
+  set: BucketSet,
+  expected: ExpectedSlot,
+  options: CopyOptions = {},
+): Promise<CopyResult<FlightHead>> {
+  const key = slotKey(expected.star, expected.epoch, expected.slot);
+  return anyCopy(
+    ports,
+    {
+      key,
+      set,
+      turn: expected.slot,
+      read: (bucket, signal) => readHeadOf(bucket, key, expected, signal),
+    },
+    options,
+  );
+}
+
+/**
+ * Adds the slots that the plan lacks, up to `concurrency` at a time. What was read stays in the
+ * plan whatever the outcome, so that a repeated call reads only the rest.
+ *
+ * @param options.onRead - called after each slot.
+ * @throws EngineError ABORTED
+ */
+export async function readHeads(
+  ports: HeadPorts,
+  target: { readonly set: BucketSet; readonly record: EpochRecord; readonly plan: CoveragePlan },
+  options: CopyOptions & { readonly concurrency: number; readonly onRead?: () => void },
+): Promise<HeadsOutcome> {
+  const { set, record, plan } = target;
+  const { star, epoch, nonce } = record;
+  const failed: HeadsOutcome[] = [];
+  await forEachBounded(missingSlots(plan), options.concurrency, async (slot) => {
+    if (failed.length > 0) return;
+    const result = await readFlightHead(ports, set, { star, epoch, slot, nonce }, options);
+    if (result.kind === 'good') {
+      plan.add(slot, result.value.entries, result.value.bodyStart);
+      options.onRead?.();
+    } else if (result.unknown === 0) failed.push({ kind: 'missing', slot });
+    else failed.push({ kind: 'unavailable', slot, cause: result.cause });
+  });
+  return failed[0] ?? { kind: 'read' };
+}
+
+function* missingSlots(plan: CoveragePlan): Iterable<number> {
+  for (let slot = plan.from; slot < plan.to; slot++) if (!plan.has(slot)) yield slot;
+}
+
+async function readHeadOf(
+  bucket: SetBucket,
+  key: string,
+  expected: ExpectedSlot,
+  signal: AbortSignal,
+): Promise<CopyAnswer<FlightHead>> {
+  const read = await bucket.store.readHead(key, DEFAULT_HEAD_READ_BYTES, { signal });
+  if (read.kind !== 'found') return read;
+  const found = inspectSlotObject(read.bytes, read.sizeBytes, expected);
+  // A minority of poison below the cut is no copy, and no damage either.
+  if (found.kind === 'poison') return { kind: 'absent' };
+  if (found.kind === 'foreign') return { kind: 'bad', reason: 'flight of another writer' };
+  if (found.kind === 'corrupt') return { kind: 'bad', reason: found.reason };
+  const { preamble } = found;
+  const { headBytes } = headLengths(preamble);
+  let head = read.bytes;
+  if (head.length < headBytes) {
+    const rest = await bucket.store.readRange(key, head.length, headBytes, { signal });
+    if (rest.kind !== 'found') return rest;
+    head = concat(head, rest.bytes);
+    if (head.length < headBytes) return { kind: 'bad', reason: 'object ends within its header' };
+  }
+  const header = parseHeader(head.subarray(PREAMBLE_BYTES, headBytes), preamble);
+  if (!header.ok) return { kind: 'bad', reason: header.reason };
+  return { kind: 'good', value: { preamble, entries: header.entries, bodyStart: headBytes } };
+}
+
+function concat(first: Uint8Array, second: Uint8Array): Uint8Array {
+  const joined = new Uint8Array(first.length + second.length);
+  joined.set(first);
+  joined.set(second, first.length);
+  return joined;
+}
