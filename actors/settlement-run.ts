@@ -21,6 +21,7 @@ import type { BucketSets } from './bucket-set.ts';
 import { conditionalPut } from './conditional-write.ts';
 import { CoverageWaiters } from './coverage-waiters.ts';
 import type { StreamEnd } from './coverage-waiters.ts';
+import { runEffect } from './effect.ts';
 import type { StarPorts } from './ports.ts';
 import { readHeads } from './slot-heads.ts';
 import { StreamCoverage } from './stream-coverage.ts';
@@ -79,7 +80,7 @@ export class SettlementRun {
   #coverage: StreamCoverage | undefined;
   #headersRead = 0;
   #controller = new AbortController();
-  #work: Promise<void> = Promise.resolve();
+  #work: Promise<unknown> = Promise.resolve();
   #error: EngineError | undefined;
   #isOver = false;
 
@@ -148,19 +149,19 @@ export class SettlementRun {
   #effect(run: (signal: AbortSignal) => Promise<SettlementEvent>): void {
     const controller = new AbortController();
     this.#controller = controller;
-    const previous = this.#work;
-    const work = run(controller.signal).then(
-      (event) => event,
-      (error: unknown) => this.#failed(error),
+    runEffect(
+      this.#actor,
+      controller.signal,
+      (signal) => {
+        const work = run(signal);
+        this.#work = Promise.allSettled([this.#work, work]);
+        return work;
+      },
+      (error) => this.#failed(error),
     );
-    this.#work = work.then(async (event) => {
-      if (!controller.signal.aborted) this.#actor.send(event);
-      await previous;
-    });
   }
 
-  #failed(error: unknown): SettlementEvent {
-    const failure = toEngineError(error, 'settlement failed');
+  #failed(failure: EngineError): SettlementEvent {
     this.#error = failure;
     const { retryable, code, message } = failure;
     return { type: 'effect.failed', retryable, code, message };
