@@ -7,12 +7,12 @@ import type { Scheduler } from './scheduler.ts';
 /** Sees every call at its three moments. Must not throw but for a broken rule. */
 export interface BucketObserver {
   /** A process makes the call. */
-  sent?(call: BucketCall): void;
+  bucketSent?(call: BucketCall): void;
   /** The call reaches the store, perhaps long after. */
-  applied?(call: BucketCall, outcome: { readonly kind: string }): void;
+  bucketApplied?(call: BucketCall, outcome: { readonly kind: string }): void;
   /** The process hears the outcome. */
-  answered?(call: BucketCall, outcome: { readonly kind: string }): void;
-  wiped?(bucket: string): void;
+  bucketAnswered?(call: BucketCall, outcome: { readonly kind: string }): void;
+  bucketWiped?(bucket: string): void;
 }
 
 export interface BucketServerOptions {
@@ -80,7 +80,7 @@ export class BucketServer {
   wipe(): void {
     this.#store = this.#create();
     this.scheduler.note(`${this.name} is wiped`);
-    for (const observer of this.observers) observer.wiped?.(this.name);
+    for (const observer of this.observers) observer.bucketWiped?.(this.name);
   }
 
   /** Replaces one object's bytes, as damage at rest does. False when there is no such object. */

@@ -182,7 +182,7 @@ export class FaultyBucketStore implements port.BucketStore {
     if (signal?.aborted === true) {
       return Promise.resolve(unknown<T>(abortedError(signal, call.op)));
     }
-    for (const observer of this.server.observers) observer.sent?.(call);
+    for (const observer of this.server.observers) observer.bucketSent?.(call);
     const fate = this.script.decide(call) ?? drawBucketFate(this.#prng, this.profile, call.op);
     this.#scheduler.note(`${this.#describe(call)} ${describeFate(fate)}`);
     this.#outstanding++;
@@ -291,7 +291,7 @@ export class FaultyBucketStore implements port.BucketStore {
     }
     const outcome = await apply(this.server.store);
     this.#scheduler.note(`${this.#describe(call)} applied ${outcome.kind}`);
-    for (const observer of this.server.observers) observer.applied?.(call, outcome);
+    for (const observer of this.server.observers) observer.bucketApplied?.(call, outcome);
     return outcome;
   }
 
@@ -301,7 +301,7 @@ export class FaultyBucketStore implements port.BucketStore {
 
   #ended(call: BucketCall, outcome: Answer): void {
     this.#scheduler.note(`${this.#describe(call)} answers ${outcome.kind}`);
-    for (const observer of this.server.observers) observer.answered?.(call, outcome);
+    for (const observer of this.server.observers) observer.bucketAnswered?.(call, outcome);
     this.#outstanding--;
     if (this.#outstanding === 0) for (const resolve of this.#closing.splice(0)) resolve();
   }

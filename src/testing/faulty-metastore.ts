@@ -202,7 +202,7 @@ export class FaultyMetastore implements Metastore {
       target: this.server.name,
       serial: this.#serial++,
     };
-    for (const observer of this.server.observers) observer.sent?.(call);
+    for (const observer of this.server.observers) observer.metaSent?.(call);
     const fate = this.script.decide(call) ?? drawMetaFate(this.#prng, this.profile, call.op);
     this.#scheduler.note(`${describe(call)} ${fate.kind}`);
     const answer = await new Promise<Answer<T>>((resolve) => {
@@ -294,7 +294,7 @@ export class FaultyMetastore implements Metastore {
       index = Math.max(floor, journal.indexAt(this.#scheduler.time - staleMillis));
     }
     if (index !== undefined && index < journal.length) {
-      for (const observer of this.server.observers) observer.stale?.(call);
+      for (const observer of this.server.observers) observer.metaStale?.(call);
     }
     try {
       const value = await apply(index);
@@ -314,7 +314,7 @@ export class FaultyMetastore implements Metastore {
     const kind = (value as { readonly kind?: string } | null | undefined)?.kind;
     if (kind === 'conflict') {
       this.#scheduler.note(`${describe(call)} meets another version`);
-      for (const observer of this.server.observers) observer.conflicted?.(call);
+      for (const observer of this.server.observers) observer.metaConflicted?.(call);
       return;
     }
     const isWrite = kind === 'applied' || kind === 'deleted';
@@ -333,7 +333,7 @@ export class FaultyMetastore implements Metastore {
     this.#scheduler.note(
       `${this.server.name} #${change.index} ${key} ${entry === undefined ? 'deleted' : 'put'}`,
     );
-    for (const observer of observers) observer.changed?.(change);
+    for (const observer of observers) observer.metaChanged?.(change);
   }
 }
 

@@ -6,13 +6,13 @@ import type { Scheduler } from './scheduler.ts';
 
 /** Sees every write at its moments. Must not throw but for a broken rule. */
 export interface MetaObserver {
-  sent?(call: MetaCall): void;
+  metaSent?(call: MetaCall): void;
   /** A write was applied. */
-  changed?(change: MetaChange): void;
+  metaChanged?(change: MetaChange): void;
   /** A write met another version, when it was applied. */
-  conflicted?(call: MetaCall): void;
+  metaConflicted?(call: MetaCall): void;
   /** A read answered a state older than the newest. */
-  stale?(call: MetaCall): void;
+  metaStale?(call: MetaCall): void;
 }
 
 export interface MetaServerOptions {
