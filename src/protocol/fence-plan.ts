@@ -1,0 +1,252 @@
+/**
+ * What a fence does next: one wave, chosen from the state alone. Writes of a wave go out before its
+ * reads; a slot is poisoned in one bucket at a time, in the set's fixed order, and looked at again
+ * after every write; completing a slot always comes before killing it.
+ */
+import { assert } from '../lib/assert.ts';
+import {
+  allBuckets,
+  blockingBuckets,
+  countCells,
+  emptyRow,
+  hasBit,
+  openCells,
+  readOf,
+  SEEN_POISON,
+  viewOf,
+  type SlotRead,
+  type SlotRow,
+} from './fence-rows.ts';
+import {
+  rowAt,
+  type FenceDraft,
+  type FenceOptions,
+  type FenceWave,
+  type SlotRepair,
+} from './fence-state.ts';
+import { gallop, isTight, split } from './probe.ts';
+import { EMPTY, FLIGHT, POISON } from './slot.ts';
+
+/** Waves without any change after which the walk pauses before it looks again. */
+const STALLS_MAX = 2;
+/** Probe waves without any news after which the walk goes on slot by slot. */
+const BLIND_PROBES_MAX = 2;
+/** Waves that an incumbent must outrun before poison is set ahead of the walk. */
+const OUTRUN_MAX = 2;
+/** A gallop behind an incumbent that moves: 2^13 slots a wave are beyond any. */
+const CHASE_EXPONENTS = 13;
+
+const QUIET = { reads: [], poisons: [], repairs: [], identities: 0, blocked: 0 } as const;
+
+/** The first wave looks for the tail from the checkpoint and at the hint, and at every identity. */
+export function planFirstWave(
+  draft: FenceDraft,
+  { tuning }: FenceOptions,
+  tailHint: number | undefined,
+): FenceWave {
+  const { quorum, slot, window } = draft;
+  const reads = new Reads(quorum.buckets);
+  reads.rows(draft, slot, slot);
+  reads.probes(gallop(slot, tuning.exponents));
+  if (tailHint !== undefined && tailHint > slot) {
+    reads.rows(draft, Math.max(slot, tailHint - window), tailHint + Math.ceil(window / 2));
+    reads.probes(gallop(tailHint, Math.min(tuning.exponents, CHASE_EXPONENTS)));
+  }
+  return { ...QUIET, kind: 'probe', slot, reads: reads.list(), identities: allBuckets(quorum) };
+}
+
+export function planWave(draft: FenceDraft, options: FenceOptions): FenceWave {
+  const { quorum, slot, lost } = draft;
+  const { rules, tuning } = options;
+  const row = rowAt(draft.rows, slot);
+  if (row !== undefined) {
+    const found = rules.classify(quorum, viewOf(row, quorum, lost));
+    if (found.kind === 'dead') return { ...QUIET, kind: 'cut', slot };
+    if (mayBeDead(draft, row, options)) {
+      return draft.stalls >= STALLS_MAX ? pause(draft, row) : lookAgain(draft, row);
+    }
+  }
+  if (!isTight(draft, tuning) && draft.blindProbes < BLIND_PROBES_MAX) {
+    return planProbe(draft, row, options);
+  }
+  if (row === undefined) return planWindow(draft, options);
+  if (draft.stalls >= STALLS_MAX) return pause(draft, row);
+  if (row.written) return lookAgain(draft, row);
+  const found = rules.classify(quorum, viewOf(row, quorum, lost));
+  switch (found.kind) {
+    case 'repair':
+      return planRepairs(draft, options);
+    case 'poison':
+      if (draft.validated !== slot) return { ...QUIET, kind: 'revalidate', slot };
+      return {
+        ...QUIET,
+        kind: 'poison',
+        slot,
+        poisons: [{ slot, bucket: found.bucket }],
+        identities: unconfirmed(draft) | maskOf(row, EMPTY),
+      };
+    case 'undecided':
+      return pause(draft, row);
+    case 'committed':
+    case 'dead':
+      break;
+  }
+  assert(false, 'a walk stands at a slot that is neither committed nor dead');
+}
+
+/** Poison enough for a dead slot, but some of it is not confirmed. */
+export function mayBeDead(draft: FenceDraft, row: SlotRow, { rules }: FenceOptions): boolean {
+  let poisons = 0;
+  row.cells.forEach((cell, bucket) => {
+    if (cell === POISON || (cell === SEEN_POISON && !hasBit(draft.lost, bucket))) poisons++;
+  });
+  return poisons >= rules.blockingSet(draft.quorum);
+}
+
+function planProbe(
+  draft: FenceDraft,
+  row: SlotRow | undefined,
+  { tuning }: FenceOptions,
+): FenceWave {
+  const { quorum, slot, low, high, outrun, barrierAt, window } = draft;
+  const reads = new Reads(quorum.buckets);
+  if (row !== undefined) reads.rows(draft, slot, slot);
+  if (high !== null) reads.probes(split(low, high, tuning.fanOut));
+  else {
+    const exponents = outrun > 0 ? Math.min(tuning.exponents, CHASE_EXPONENTS) : tuning.exponents;
+    reads.probes(gallop(low, exponents));
+  }
+  if (barrierAt >= 0) reads.rows(draft, Math.max(slot, barrierAt - window + 1), barrierAt);
+  const wave = { ...QUIET, slot, reads: reads.list(), identities: unconfirmed(draft) };
+  if (outrun < OUTRUN_MAX || draft.own || barrierAt >= 0) return { ...wave, kind: 'probe' };
+  const ahead = low + nextBarrierDistance(draft);
+  const poisons = [...bucketsOf(allBuckets(quorum) & ~draft.lost)].map((bucket) => ({
+    slot: ahead,
+    bucket,
+  }));
+  return { ...wave, kind: 'barrier', poisons };
+}
+
+/** As far as the incumbent moved in a wave, at least the window; twice as far after a failure. */
+export function nextBarrierDistance(draft: FenceDraft): number {
+  return Math.max(draft.window, draft.speed, 2 * draft.barrierDistance);
+}
+
+/** Every slot from the walk's own up to the first one without a flight, headers only. */
+function planWindow(draft: FenceDraft, { tuning }: FenceOptions): FenceWave {
+  const { quorum, slot, high, barrierAt, window } = draft;
+  const last = slot + tuning.rowsMax - 1;
+  const reads = new Reads(quorum.buckets);
+  reads.rows(draft, slot, high === null ? last : Math.min(last, high));
+  if (barrierAt >= 0) reads.rows(draft, Math.max(slot, barrierAt - window + 1), barrierAt);
+  return {
+    ...QUIET,
+    kind: 'observe',
+    slot,
+    reads: reads.list(),
+    identities: unconfirmed(draft),
+  };
+}
+
+/** The walk's slot once more, together with every slot behind it that was written. */
+function lookAgain(draft: FenceDraft, row: SlotRow): FenceWave {
+  const reads = [readOf(row)];
+  for (const other of draft.rows) {
+    if (other.slot > row.slot && other.written && openCells(other) !== 0) reads.push(readOf(other));
+  }
+  return { ...QUIET, kind: 'observe', slot: row.slot, reads, identities: unconfirmed(draft) };
+}
+
+function pause(draft: FenceDraft, row: SlotRow): FenceWave {
+  let blocked = 0;
+  for (const bucket of blockingBuckets(row, draft.lost)) blocked |= 1 << bucket;
+  return {
+    ...QUIET,
+    kind: 'undecided',
+    slot: row.slot,
+    reads: [readOf(row)],
+    identities: unconfirmed(draft) | draft.lost,
+    blocked,
+  };
+}
+
+/**
+ * Repairs the walk's slot and all that follow it up to the first one without a flight. Copying can
+ * only complete what the writer started, so nothing is lost when a slot turns out to be above the
+ * cut; and slots with one copy each, as a crash leaves them, cost three waves together.
+ */
+function planRepairs(draft: FenceDraft, { rules, tuning }: FenceOptions): FenceWave {
+  const { quorum, slot, lost } = draft;
+  const repairs: SlotRepair[] = [];
+  let next = slot;
+  for (const row of draft.rows) {
+    if (row.slot !== next++ || repairs.length === tuning.repairsMax) break;
+    const view = viewOf(row, quorum, lost);
+    const found = rules.classify(quorum, view);
+    if (found.kind === 'committed') continue;
+    if (found.kind !== 'repair' || row.written) break;
+    const sources: number[] = [];
+    for (let bucket = 0; bucket < quorum.buckets; bucket++) {
+      if (view[bucket] === FLIGHT) sources.push(bucket);
+    }
+    repairs.push({
+      slot: row.slot,
+      sources,
+      targets: found.empty,
+      sizeBytes: row.sizeBytes,
+      print: row.prints[sources[0]!]!,
+    });
+  }
+  return { ...QUIET, kind: 'repair', slot, repairs, identities: unconfirmed(draft) };
+}
+
+/** Buckets whose identity must be read before poison seen or created in them counts. */
+function unconfirmed(draft: FenceDraft): number {
+  let mask = 0;
+  for (const row of draft.rows) {
+    if (countCells(row, SEEN_POISON) > 0) mask |= maskOf(row, SEEN_POISON);
+  }
+  return mask;
+}
+
+function maskOf(row: SlotRow, code: number): number {
+  let mask = 0;
+  row.cells.forEach((cell, bucket) => {
+    if (cell === code) mask |= 1 << bucket;
+  });
+  return mask;
+}
+
+function* bucketsOf(mask: number): Iterable<number> {
+  for (let bucket = 0; 2 ** bucket <= mask; bucket++) if (hasBit(mask, bucket)) yield bucket;
+}
+
+/** Slots of one wave in ascending order; a slot that is read for evidence needs no probe. */
+class Reads {
+  readonly #buckets: number;
+  readonly #bySlot = new Map<number, SlotRead>();
+
+  constructor(buckets: number) {
+    this.#buckets = buckets;
+  }
+
+  /** Slots `first` to `last` as far as cells of them are still open. */
+  rows(draft: FenceDraft, first: number, last: number): void {
+    for (let slot = first; slot <= last; slot++) {
+      const row = rowAt(draft.rows, slot) ?? emptyRow(slot, this.#buckets);
+      if (openCells(row) !== 0) this.#bySlot.set(slot, readOf(row));
+    }
+  }
+
+  probes(slots: readonly number[]): void {
+    const ask = 2 ** this.#buckets - 1;
+    for (const slot of slots) {
+      if (this.#bySlot.has(slot)) continue;
+      this.#bySlot.set(slot, { slot, ask, flights: 0, poisons: 0, evidence: false });
+    }
+  }
+
+  list(): SlotRead[] {
+    return [...this.#bySlot.values()].sort((a, b) => a.slot - b.slot);
+  }
+}

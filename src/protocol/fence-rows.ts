@@ -1,0 +1,164 @@
+/**
+ * What a fence knows of the slots it looked at: one row a slot, one cell a bucket. Rows are plain
+ * values, so that a walk can be stored, shown and explored.
+ */
+import {
+  CORRUPT,
+  EMPTY,
+  FLIGHT,
+  markOddCopies,
+  POISON,
+  UNKNOWN,
+  type CellCode,
+} from './slot.ts';
+import { BUCKETS_MAX, type Quorum } from './quorum.ts';
+
+/**
+ * Poison whose bucket was not confirmed since: it does not count yet. Becomes POISON when the
+ * bucket's identity is confirmed by a read begun after the poison was seen or created.
+ */
+export const SEEN_POISON = 5;
+
+export interface SlotRow {
+  readonly slot: number;
+  /** One code a bucket: a `CellCode` or `SEEN_POISON`. */
+  readonly cells: readonly number[];
+  /** Fingerprints of flights, 0 elsewhere. */
+  readonly prints: readonly number[];
+  /** Size of the flight's object, 0 before one was seen. */
+  readonly sizeBytes: number;
+  /** Bit mask of buckets that failed a write; cleared when the slot is looked at after a pause. */
+  readonly avoid: number;
+  /** A write went out since the slot was last looked at. */
+  readonly written: boolean;
+  readonly tried: 'nothing' | 'poison' | 'repair';
+}
+
+/** What one wave showed of one slot. Cells that were not asked or not answered are UNKNOWN. */
+export interface SlotSeen {
+  readonly slot: number;
+  readonly cells: readonly CellCode[];
+  readonly prints: readonly number[];
+  /** Highest released watermark among the flights seen, -1 without any. */
+  readonly released: number;
+  readonly sizeBytes: number;
+}
+
+/** A slot to read: from the buckets of the mask; evidence may decide, the rest only guides. */
+export interface SlotRead {
+  readonly slot: number;
+  readonly ask: number;
+  /** Terminal cells that are known already, so that a reader can tell when the class is forced. */
+  readonly flights: number;
+  readonly poisons: number;
+  readonly evidence: boolean;
+}
+
+export const allBuckets = (quorum: Quorum): number => 2 ** quorum.buckets - 1;
+export const hasBit = (mask: number, bucket: number): boolean => (mask & (1 << bucket)) !== 0;
+
+export function emptyRow(slot: number, buckets: number): SlotRow {
+  return {
+    slot,
+    cells: new Array<number>(buckets).fill(UNKNOWN),
+    prints: new Array<number>(buckets).fill(0),
+    sizeBytes: 0,
+    avoid: 0,
+    written: false,
+    tried: 'nothing',
+  };
+}
+
+export function countCells(row: SlotRow, code: number): number {
+  let count = 0;
+  for (const cell of row.cells) if (cell === code) count++;
+  return count;
+}
+
+/** Buckets worth asking again: flights and poison never change, everything else may. */
+export function openCells(row: SlotRow): number {
+  let mask = 0;
+  for (let bucket = 0; bucket < row.cells.length; bucket++) {
+    if (!isTerminal(row.cells[bucket]!)) mask |= 1 << bucket;
+  }
+  return mask;
+}
+
+const isTerminal = (cell: number): boolean =>
+  cell === FLIGHT || cell === POISON || cell === SEEN_POISON;
+
+export function readOf(row: SlotRow, ask = openCells(row)): SlotRead {
+  return {
+    slot: row.slot,
+    ask,
+    flights: countCells(row, FLIGHT),
+    poisons: countCells(row, POISON) + countCells(row, SEEN_POISON),
+    evidence: true,
+  };
+}
+
+/** A wave's answer laid over a row. What was asked and not answered is unknown again. */
+export function mergeSeen(row: SlotRow, seen: SlotSeen, ask: number): SlotRow {
+  const cells = row.cells.slice();
+  let prints = row.prints;
+  for (let bucket = 0; bucket < cells.length; bucket++) {
+    if (!hasBit(ask, bucket) || isTerminal(cells[bucket]!)) continue;
+    const cell = seen.cells[bucket]!;
+    cells[bucket] = cell === POISON ? SEEN_POISON : cell;
+    if (cell !== FLIGHT) continue;
+    if (prints === row.prints) prints = row.prints.slice();
+    (prints as number[])[bucket] = seen.prints[bucket]!;
+  }
+  return {
+    slot: row.slot,
+    cells,
+    prints,
+    sizeBytes: Math.max(row.sizeBytes, seen.sizeBytes),
+    avoid: row.avoid,
+    written: false,
+    tried: row.tried,
+  };
+}
+
+export function withCell(row: SlotRow, bucket: number, cell: number, print = 0): SlotRow {
+  const cells = row.cells.slice();
+  const prints = row.prints.slice();
+  cells[bucket] = cell;
+  prints[bucket] = print;
+  return { ...row, cells, prints };
+}
+
+const view = new Uint8Array(BUCKETS_MAX);
+
+/**
+ * The row as `classify` takes it: poison that does not count, absences in a bucket that lost its
+ * identity, and buckets that just failed a write are unknown; odd copies are corrupt. The array is
+ * reused by the next call.
+ */
+export function viewOf(row: SlotRow, quorum: Quorum, lost: number): Uint8Array {
+  const { cells, avoid } = row;
+  const barred = lost | avoid;
+  let flights = 0;
+  for (let bucket = 0; bucket < quorum.buckets; bucket++) {
+    let cell = cells[bucket]!;
+    if (cell === SEEN_POISON || (cell === EMPTY && hasBit(barred, bucket))) cell = UNKNOWN;
+    if (cell === FLIGHT) flights++;
+    view[bucket] = cell;
+  }
+  if (flights > 1) markOddCopies(quorum, view, row.prints);
+  return view;
+}
+
+/** Buckets whose answer is missing, damaged, or does not count. */
+export function blockingBuckets(row: SlotRow, lost: number): number[] {
+  const blocked: number[] = [];
+  row.cells.forEach((cell, bucket) => {
+    const bars =
+      cell === UNKNOWN ||
+      cell === CORRUPT ||
+      cell === SEEN_POISON ||
+      (cell === EMPTY && hasBit(lost | row.avoid, bucket));
+    if (bars) blocked.push(bucket);
+  });
+  return blocked;
+}

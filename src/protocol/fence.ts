@@ -1,0 +1,300 @@
+/**
+ * The fence walk as a pure step function: state and the answers of one wave in, state with the next
+ * wave out. Machine, model and benchmark drive the same function.
+ *
+ * F1 no acknowledged slot is at or above the cut: only poison in B confirmed buckets ends the walk.
+ * F2 nothing at or above it is ever acknowledged. F3 every fencer derives the same cut: both terminal
+ * classes are monotone. F4 no holes below: the walk advances past committed slots only, from a start
+ * that a flight of the incumbent or the checkpoint proves.
+ *
+ * Absence is never evidence. It chooses what is tried (repair before poison, one bucket at a time);
+ * what counts is poison that a confirmed bucket holds, so a poison may go out while the identity
+ * read that will let it count is still to come.
+ */
+import { assert } from '../lib/assert.ts';
+import { mayBeDead, nextBarrierDistance, planFirstWave, planWave } from './fence-plan.ts';
+import {
+  countCells,
+  emptyRow,
+  hasBit,
+  mergeSeen,
+  SEEN_POISON,
+  viewOf,
+  withCell,
+  type SlotRead,
+  type SlotRow,
+  type SlotSeen,
+} from './fence-rows.ts';
+import {
+  FENCE_OPTIONS,
+  rowAt,
+  type FenceAnswers,
+  type FenceDraft,
+  type FenceOptions,
+  type FenceRules,
+  type FenceStart,
+  type FenceState,
+  type FenceWave,
+  type PutAnswer,
+} from './fence-state.ts';
+import { narrow, type ProbeAnswer } from './probe.ts';
+import { blockingSet, type Quorum } from './quorum.ts';
+import { assertQuorum, CORRUPT, EMPTY, FLIGHT, POISON, UNKNOWN } from './slot.ts';
+
+export * from './fence-state.ts';
+
+const NO_WAVE: FenceWave = {
+  kind: 'probe',
+  slot: 0,
+  reads: [],
+  poisons: [],
+  repairs: [],
+  identities: 0,
+  blocked: 0,
+};
+
+/** A fence at its start; `wave` is the first thing to do. */
+export function beginFence(start: FenceStart, options: FenceOptions = FENCE_OPTIONS): FenceState {
+  const { quorum, window, checkpoint, own, tailHint } = start;
+  assertQuorum(quorum);
+  const draft: FenceDraft = {
+    quorum,
+    window,
+    own,
+    checkpoint,
+    slot: checkpoint,
+    released: checkpoint,
+    low: checkpoint - 1,
+    high: null,
+    blindProbes: 0,
+    rows: [],
+    lost: 0,
+    validated: -1,
+    outrun: 0,
+    speed: 0,
+    barrierDistance: 0,
+    barrierAt: -1,
+    stalls: 0,
+    wave: NO_WAVE,
+    decided: [],
+  };
+  draft.wave = planFirstWave(draft, options, tailHint);
+  return draft;
+}
+
+/**
+ * The next state after the answers of `state.wave`. Answers may be missing: unknown never decides.
+ *
+ * @param answers - identity verdicts come from reads begun with the wave, so they confirm what
+ *   earlier waves saw or created, and nothing that this wave saw.
+ */
+export function stepFence(
+  state: FenceState,
+  answers: FenceAnswers,
+  options: FenceOptions = FENCE_OPTIONS,
+): FenceState {
+  const draft: FenceDraft = { ...state, rows: state.rows.slice(), decided: [] };
+  const before = rowAt(state.rows, state.slot);
+  const { low, high, lost } = state;
+  applyIdentities(draft, answers, options.rules);
+  const raced = applyAnswers(draft, answers, options.rules);
+  const outran = (high !== null && draft.low >= high) || (state.outrun > 0 && draft.low > low);
+  if (raced || outran) {
+    draft.outrun++;
+    draft.speed = Math.max(draft.speed, draft.low - low);
+  }
+  if (state.wave.kind === 'probe') {
+    const told = draft.low !== low || draft.high !== high;
+    draft.blindProbes = told ? 0 : state.blindProbes + 1;
+  }
+  advance(draft, options);
+  const after = rowAt(draft.rows, draft.slot);
+  const same = draft.slot === state.slot && draft.lost === lost && sameRow(before, after);
+  const walks = state.wave.kind !== 'probe' && state.wave.kind !== 'barrier';
+  // A pause that brought nothing is followed by the next pause.
+  const more = state.wave.kind === 'undecided' ? 0 : 1;
+  draft.stalls = same && walks ? state.stalls + more : 0;
+  draft.wave = planWave(draft, options);
+  noteTouched(draft, state.wave);
+  return draft;
+}
+
+/**
+ * The next state after a `revalidate` wave.
+ *
+ * @param checkpoint - of the epoch record, by a read begun after the wave was planned: slots below
+ *   it may have been deleted, those at or above it never were.
+ */
+export function revalidateFence(
+  state: FenceState,
+  checkpoint: number,
+  options: FenceOptions = FENCE_OPTIONS,
+): FenceState {
+  assert(state.wave.kind === 'revalidate', 'the record is read in its own wave');
+  const draft: FenceDraft = { ...state, rows: state.rows.slice(), decided: [] };
+  draft.checkpoint = Math.max(state.checkpoint, checkpoint);
+  if (draft.checkpoint <= state.slot) draft.validated = state.slot;
+  advance(draft, options);
+  draft.wave = planWave(draft, options);
+  return draft;
+}
+
+/** Identity reads of this wave speak for what earlier waves left in the rows, before it is merged. */
+function applyIdentities(draft: FenceDraft, answers: FenceAnswers, rules: FenceRules): void {
+  for (const { bucket, verdict } of answers.identities) {
+    if (verdict === 'unknown') continue;
+    if (verdict === 'lost') {
+      draft.lost |= 1 << bucket;
+      continue;
+    }
+    draft.lost &= ~(1 << bucket);
+    confirmPoison(draft, bucket);
+  }
+  if (rules.identity === 'after') return;
+  for (let bucket = 0; bucket < draft.quorum.buckets; bucket++) {
+    if (rules.identity === 'never' || !hasBit(draft.lost, bucket)) confirmPoison(draft, bucket);
+  }
+}
+
+function confirmPoison(draft: FenceDraft, bucket: number): void {
+  for (let index = 0; index < draft.rows.length; index++) {
+    const row = draft.rows[index]!;
+    if (row.cells[bucket] === SEEN_POISON) draft.rows[index] = withCell(row, bucket, POISON);
+  }
+}
+
+/** Merges reads and writes; true when a slot that showed no flight has one that is not ours. */
+function applyAnswers(draft: FenceDraft, answers: FenceAnswers, rules: FenceRules): boolean {
+  const probes: ProbeAnswer[] = [];
+  const asked = new Map<number, SlotRead>();
+  for (const read of draft.wave.reads) asked.set(read.slot, read);
+  let raced = false;
+  for (const put of answers.puts) raced = applyPut(draft, put, probes) || raced;
+  for (const seen of answers.reads) {
+    const read = asked.get(seen.slot);
+    if (read === undefined) continue;
+    if (seen.released > draft.released) draft.released = seen.released;
+    probes.push({ slot: seen.slot, shows: showsOf(draft.quorum, read, seen, rules) });
+    if (!read.evidence || seen.slot < draft.slot) continue;
+    const old = rowAt(draft.rows, seen.slot);
+    const row = mergeSeen(old ?? emptyRow(seen.slot, draft.quorum.buckets), seen, read.ask);
+    if (old !== undefined && hadNoFlight(old) && row.cells.includes(FLIGHT)) raced = true;
+    putRow(draft.rows, draft.wave.kind === 'undecided' ? { ...row, avoid: 0 } : row);
+  }
+  if (draft.wave.kind === 'barrier') probes.push(...placeBarrier(draft));
+  const { low, high } = narrow(draft, probes);
+  draft.low = low;
+  draft.high = high;
+  return raced;
+}
+
+/** A barrier stands when B buckets took it; then nothing at or above it is ever acknowledged. */
+function placeBarrier(draft: FenceDraft): ProbeAnswer[] {
+  const slot = draft.wave.poisons[0]?.slot;
+  draft.barrierDistance = nextBarrierDistance(draft);
+  const row = slot === undefined ? undefined : rowAt(draft.rows, slot);
+  if (row === undefined) return [];
+  if (countCells(row, SEEN_POISON) + countCells(row, POISON) < blockingSet(draft.quorum)) return [];
+  draft.barrierAt = row.slot;
+  return [{ slot: row.slot, shows: 'no-flight' }];
+}
+
+function applyPut(draft: FenceDraft, put: PutAnswer, probes: ProbeAnswer[]): boolean {
+  const { slot, bucket, outcome, cell, print } = put;
+  if (slot < draft.slot) return false;
+  const isRepair = draft.wave.kind === 'repair';
+  let row = rowAt(draft.rows, slot) ?? emptyRow(slot, draft.quorum.buckets);
+  const hadNone = hadNoFlight(row);
+  if (outcome === 'failed') row = { ...row, avoid: row.avoid | (1 << bucket) };
+  // A copy that we wrote counts once it is seen: completing is not a reason to stop looking.
+  else if (outcome === 'created') row = withCell(row, bucket, isRepair ? UNKNOWN : SEEN_POISON);
+  else row = withCell(row, bucket, cell === POISON ? SEEN_POISON : cell, print);
+  const sizeBytes = Math.max(row.sizeBytes, put.sizeBytes);
+  putRow(draft.rows, { ...row, sizeBytes, written: true, tried: isRepair ? 'repair' : 'poison' });
+  if (outcome !== 'held' || cell !== FLIGHT) return false;
+  if (put.released > draft.released) draft.released = put.released;
+  probes.push({ slot, shows: 'flight' });
+  return hadNone && !isRepair;
+}
+
+function showsOf(
+  quorum: Quorum,
+  read: SlotRead,
+  seen: SlotSeen,
+  rules: FenceRules,
+): ProbeAnswer['shows'] {
+  if (read.flights > 0) return 'flight';
+  let without = read.poisons;
+  for (let bucket = 0; bucket < quorum.buckets; bucket++) {
+    const cell = seen.cells[bucket]!;
+    if (rules.probeCounts(cell)) return 'flight';
+    if (cell === EMPTY || cell === POISON) without++;
+  }
+  // Of a committed slot every B buckets show a copy.
+  return without >= blockingSet(quorum) ? 'no-flight' : 'nothing';
+}
+
+/** Moves to the proven start and on past committed slots. */
+function advance(draft: FenceDraft, options: FenceOptions): void {
+  const { rules } = options;
+  const { quorum, window } = draft;
+  const start = Math.max(draft.slot, draft.released, rules.startOf(draft.low, window));
+  draft.slot = Math.max(draft.checkpoint, firstDead(draft, start, options));
+  let index = draft.rows.findIndex((row) => row.slot >= draft.slot);
+  if (index < 0) index = draft.rows.length;
+  for (; index < draft.rows.length; index++) {
+    const row = draft.rows[index]!;
+    if (row.slot !== draft.slot) break;
+    if (rules.classify(quorum, viewOf(row, quorum, draft.lost)).kind !== 'committed') break;
+    const verdict = row.tried === 'repair' ? 'repaired' : 'committed';
+    draft.decided.push({ slot: row.slot, verdict });
+    draft.slot++;
+  }
+  draft.rows.splice(0, index);
+  if (draft.low < draft.slot - 1) draft.low = draft.slot - 1;
+  if (draft.high !== null && draft.high <= draft.low) draft.high = null;
+  if (draft.barrierAt >= 0 && draft.barrierAt <= draft.low) draft.barrierAt = -1;
+}
+
+/**
+ * Poison that kills a slot below the proven start contradicts the proof: the walk stops there, and
+ * publication reports it unless the slot was deleted meanwhile. Never skipped, never published.
+ */
+function firstDead(draft: FenceDraft, start: number, options: FenceOptions): number {
+  for (const row of draft.rows) {
+    if (row.slot >= start) break;
+    if (row.slot >= draft.slot && mayBeDead(draft, row, options)) return row.slot;
+  }
+  return start;
+}
+
+/** What the wave did to the slot at which the walk stands, for reports. */
+function noteTouched(draft: FenceDraft, { kind, poisons }: FenceWave): void {
+  const next = draft.wave.kind;
+  if (next === 'cut') draft.decided.push({ slot: draft.slot, verdict: 'dead' });
+  else if (next === 'undecided') draft.decided.push({ slot: draft.slot, verdict: 'undecided' });
+  else if (kind === 'poison' && poisons[0]?.slot === draft.slot) {
+    draft.decided.push({ slot: draft.slot, verdict: 'poisoned' });
+  }
+}
+
+function putRow(rows: SlotRow[], row: SlotRow): void {
+  let index = rows.length;
+  while (index > 0 && rows[index - 1]!.slot >= row.slot) index--;
+  const replaces = rows[index]?.slot === row.slot ? 1 : 0;
+  rows.splice(index, replaces, row);
+}
+
+function hadNoFlight(row: SlotRow): boolean {
+  let seen = 0;
+  for (const cell of row.cells) {
+    if (cell === FLIGHT || cell === CORRUPT) return false;
+    if (cell !== UNKNOWN) seen++;
+  }
+  return seen > 0;
+}
+
+function sameRow(a: SlotRow | undefined, b: SlotRow | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return a.avoid === b.avoid && a.cells.every((cell, bucket) => cell === b.cells[bucket]);
+}
