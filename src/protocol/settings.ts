@@ -49,8 +49,8 @@ const settingsSchema = v.strictObject({
   createStreamOnOpen: v.optional(v.boolean(), true),
   /** Replaces a live duplicate of this star at start instead of answering STAR_IN_USE. */
   supersede: v.optional(v.boolean(), false),
-  /** Deadline of waits that the caller gave none, close included; 0: no deadline. */
-  defaultTimeoutMillis: v.optional(integer(0, 3_600_000), 0),
+  /** Deadline of waits that the caller gave none, close included; reads have none; 0: no deadline. */
+  defaultTimeoutMillis: v.optional(integer(0, 3_600_000), 30_000),
   /** Checksum work goes to worker threads from this size on; 0 threads: never. */
   computeThreads: v.optional(integer(0, 16), 1),
   computeThresholdBytes: v.optional(integer(1, 1024 * MIB), 256 * KIB),

@@ -1,0 +1,135 @@
+/**
+ * Back-pressure by bytes: batches wait, first come first served, until the pool has room. A sequence
+ * number is assigned only then, so that waiting burns nothing. Source: DESIGN "Append (A)".
+ */
+import type { Clock, TimerHandle } from '../src/lib/clock.ts';
+import { EngineError } from '../src/lib/errors.ts';
+import { throwIfAborted, type WaitOptions } from '../src/lib/wait.ts';
+
+export interface Admittance {
+  /** Takes the room if there is some; answers whether it did. Throws when the wait is pointless. */
+  tryAdmit(): boolean;
+}
+
+interface Waiting {
+  readonly admittance: Admittance;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** Memory is looked for again this often even if nothing was released: copies age (epoch-writer). */
+const RECHECK_MILLIS = 250;
+
+export class Admission {
+  readonly #clock: Clock;
+  readonly #poolBytes: number;
+  readonly #queue = new Set<Waiting>();
+  #recheck: TimerHandle | undefined;
+  #draining = false;
+  #drainAgain = false;
+
+  constructor(clock: Clock, poolBytes: number) {
+    this.#clock = clock;
+    this.#poolBytes = poolBytes;
+  }
+
+  get waitingCount(): number {
+    return this.#queue.size;
+  }
+
+  /**
+   * Admits in order.
+   *
+   * @param lastTrouble - what storage last said; becomes the cause of a passed deadline.
+   * @throws EngineError POOL_EXHAUSTED at the deadline, ABORTED; nothing was accepted then.
+   */
+  async admit(
+    admittance: Admittance,
+    options: WaitOptions,
+    lastTrouble: () => EngineError | undefined,
+  ): Promise<void> {
+    throwIfAborted(options.signal, 'submit');
+    if (this.#queue.size === 0 && admittance.tryAdmit()) return;
+    await new Promise<void>((resolve, reject) => {
+      const { signal, timeoutMillis } = options;
+      const leave = (): void => {
+        this.#queue.delete(waiting);
+        if (timer !== undefined) this.#clock.clearTimeout(timer);
+        signal?.removeEventListener('abort', onAbort);
+        if (this.#queue.size === 0) this.#stopRecheck();
+      };
+      const waiting: Waiting = {
+        admittance,
+        resolve: () => {
+          leave();
+          resolve();
+        },
+        reject: (error) => {
+          leave();
+          reject(error);
+        },
+      };
+      const onAbort = (): void => {
+        waiting.reject(
+          new EngineError('ABORTED', 'submit was given up by its signal', { cause: signal?.reason }),
+        );
+      };
+      const timer =
+        timeoutMillis === undefined
+          ? undefined
+          : this.#clock.setTimeout(() => {
+              const cause = lastTrouble();
+              waiting.reject(
+                new EngineError('POOL_EXHAUSTED', 'no payload memory became free in time: retry later', {
+                  details: { poolBytes: this.#poolBytes, timeoutMillis, storage: cause?.code },
+                  ...(cause === undefined ? {} : { cause }),
+                  retryAfterMillis: 1_000,
+                }),
+              );
+            }, timeoutMillis);
+      signal?.addEventListener('abort', onAbort, { once: true });
+      this.#queue.add(waiting);
+      this.#startRecheck();
+    });
+  }
+
+  /** Memory may have become free: admits as many as fit, in order. */
+  drain(): void {
+    this.#drainAgain = true;
+    if (this.#draining) return;
+    this.#draining = true;
+    while (this.#drainAgain) {
+      this.#drainAgain = false;
+      for (const waiting of this.#queue) {
+        let admitted: boolean;
+        try {
+          admitted = waiting.admittance.tryAdmit();
+        } catch (error) {
+          waiting.reject(error instanceof Error ? error : new Error(String(error)));
+          continue;
+        }
+        if (!admitted) break;
+        waiting.resolve();
+      }
+    }
+    this.#draining = false;
+  }
+
+  /** Rejects everyone who waits. */
+  rejectAll(error: EngineError): void {
+    for (const waiting of [...this.#queue]) waiting.reject(error);
+  }
+
+  #startRecheck(): void {
+    this.#recheck ??= this.#clock.setTimeout(() => {
+      this.#recheck = undefined;
+      this.drain();
+      if (this.#queue.size > 0) this.#startRecheck();
+    }, RECHECK_MILLIS);
+  }
+
+  #stopRecheck(): void {
+    if (this.#recheck !== undefined) this.#clock.clearTimeout(this.#recheck);
+    this.#recheck = undefined;
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * Conditional writes whose outcome may be lost. A write of unknown outcome may be applied much later:
+ * it is read back; mine is done, another's is a conflict, the old version is tried again with the
+ * same condition, never taken for "not applied". Source: DESIGN "Metastore".
+ */
+import { backoffMillis } from '../src/lib/backoff.ts';
+import type { Clock } from '../src/lib/clock.ts';
+import { EngineError, toEngineError } from '../src/lib/errors.ts';
+import type { Random } from '../src/lib/random.ts';
+import { linkedSignal, sleep, throwIfAborted, type WaitOptions } from '../src/lib/wait.ts';
+import { attemptOf } from '../src/protocol/records.ts';
+import type { DeleteResult, MetaEntry, Metastore, MetaVersion, PutResult } from '../src/ports/metastore.ts';
+
+export interface ConditionalPut {
+  readonly key: string;
+  readonly expected: MetaVersion | 'absent';
+  /** The value with the attempt id in it. */
+  encode(attempt: string): Uint8Array;
+}
+
+export interface ConditionalContext extends WaitOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+const RETRY = { firstMillis: 10, maxMillis: 2_000 };
+
+/**
+ * Writes under one condition until the outcome is known.
+ *
+ * @throws EngineError ABORTED or DEADLINE_EXCEEDED (`sideEffects: 'possible'` once a write of unknown
+ *   outcome was sent), and what the metastore throws beside unavailability.
+ */
+export async function conditionalPut(
+  metastore: Metastore,
+  { key, expected, encode }: ConditionalPut,
+  context: ConditionalContext,
+): Promise<PutResult> {
+  const attempt = context.random.hex(8);
+  const value = encode(attempt);
+  return untilKnown(context, key, async (signal, isRetry) => {
+    if (isRetry) {
+      const current = await metastore.get(key, { signal });
+      if (current !== undefined && attemptOf(current.value) === attempt) {
+        return { kind: 'applied', version: current.version };
+      }
+      if ((current?.version ?? 'absent') !== expected) return { kind: 'conflict', current };
+    }
+    const result = await metastore.put(key, value, expected, { signal });
+    if (result.kind === 'conflict' && isOwn(result.current, attempt)) {
+      return { kind: 'applied', version: result.current.version };
+    }
+    return result;
+  });
+}
+
+/** Deletes under one condition until the outcome is known; an entry that is gone counts as deleted. */
+export async function conditionalDelete(
+  metastore: Metastore,
+  { key, expected }: { readonly key: string; readonly expected: MetaVersion },
+  context: ConditionalContext,
+): Promise<DeleteResult> {
+  return untilKnown(context, key, async (signal) => {
+    const result = await metastore.delete(key, expected, { signal });
+    return result.kind === 'conflict' && result.current === undefined ? { kind: 'deleted' } : result;
+  });
+}
+
+function isOwn(entry: MetaEntry | undefined, attempt: string): entry is MetaEntry {
+  return entry !== undefined && attemptOf(entry.value) === attempt;
+}
+
+async function untilKnown<T>(
+  context: ConditionalContext,
+  key: string,
+  run: (signal: AbortSignal, isRetry: boolean) => Promise<T>,
+): Promise<T> {
+  throwIfAborted(context.signal, 'metastore write');
+  const limited = linkedSignal(context.clock, context, 'metastore write');
+  let isOpen = false;
+  try {
+    for (let tries = 0; ; tries++) {
+      try {
+        return await run(limited.signal, tries > 0);
+      } catch (cause) {
+        const error = toEngineError(cause);
+        if (error.code === 'METASTORE_INDETERMINATE') isOpen = true;
+        if (limited.signal.aborted || !error.retryable) throw error;
+      }
+      await sleep(context.clock, backoffMillis(context.random, tries, RETRY), limited.signal);
+    }
+  } catch (cause) {
+    throw givenUp(limited.signal, toEngineError(cause), isOpen, key);
+  } finally {
+    limited.release();
+  }
+}
+
+function givenUp(signal: AbortSignal, error: EngineError, isOpen: boolean, key: string): EngineError {
+  if (!signal.aborted) return error;
+  const reason: unknown = signal.reason;
+  const code = EngineError.is(reason) && reason.code === 'DEADLINE_EXCEEDED' ? reason.code : 'ABORTED';
+  return new EngineError(code, 'a metastore write was given up', {
+    sideEffects: isOpen || error.sideEffects === 'possible' ? 'possible' : 'none',
+    details: { key },
+    cause: error,
+  });
+}

@@ -1,0 +1,181 @@
+/**
+ * Names of streams: `names/<basin>/<hex>` leads to an id that is never used again.
+ * Source: DESIGN "Metastore", T5.
+ */
+import { EngineError } from '../src/lib/errors.ts';
+import { assert } from '../src/lib/assert.ts';
+import type { WaitOptions } from '../src/lib/wait.ts';
+import { nameHex, nameKey, nameOfHex, namesPrefix, streamKey, writerKey } from '../src/protocol/keys.ts';
+import {
+  encodeRecordValue,
+  nameRecord,
+  parseRecordValue,
+  streamRecord,
+  writerRecord,
+  type StreamConfig,
+  type StreamRecord,
+} from '../src/protocol/records.ts';
+import type { MetaEntry } from '../src/ports/metastore.ts';
+import { conditionalDelete, conditionalPut } from './conditional-write.ts';
+import type { StarPorts } from './ports.ts';
+
+type NamePorts = Pick<StarPorts, 'clock' | 'random' | 'metastore'>;
+
+const LIST_PARALLEL = 32;
+
+/** The stream a name leads to, or undefined. May be stale: `writer` decides (T5). */
+export async function lookUpStream(
+  ports: NamePorts,
+  basin: string,
+  name: string,
+  options: WaitOptions = {},
+): Promise<StreamRecord | undefined> {
+  const entry = await ports.metastore.get(nameKey(basin, name), { signal: options.signal });
+  return entry === undefined ? undefined : readStream(ports, entry, options);
+}
+
+/**
+ * Creates the stream and its name.
+ *
+ * @returns the record and whether this call created it: the name may be another's by then.
+ */
+export async function registerStream(
+  ports: NamePorts,
+  request: { readonly basin: string; readonly name: string; readonly config: StreamConfig },
+  options: WaitOptions = {},
+): Promise<{ readonly created: boolean; readonly record: StreamRecord }> {
+  const { metastore, clock, random } = ports;
+  const context = { clock, random, ...options };
+  const stream = random.hex(16);
+  const draft = { ...request, stream, createdAtMillis: clock.now() };
+  await conditionalPut(
+    metastore,
+    { key: streamKey(stream), expected: 'absent', encode: (attempt: string) => encodeRecordValue({ ...draft, attempt }) },
+    context,
+  );
+  const named = await conditionalPut(
+    metastore,
+    {
+      key: nameKey(request.basin, request.name),
+      expected: 'absent',
+      encode: (attempt: string) => encodeRecordValue({ stream, attempt }),
+    },
+    context,
+  );
+  if (named.kind === 'applied') return { created: true, record: { ...draft, attempt: '' } };
+  await forsake(ports, stream, options);
+  const record =
+    named.current === undefined ? undefined : await readStream(ports, named.current, options);
+  if (record === undefined) {
+    throw new EngineError('METASTORE_UNAVAILABLE', 'a name changed while it was taken: try again', {
+      details: { name: request.name },
+      retryAfterMillis: 100,
+    });
+  }
+  return { created: false, record };
+}
+
+/** T5: who loses a name to another id ends its own id before it answers. */
+async function forsake(ports: NamePorts, stream: string, options: WaitOptions): Promise<void> {
+  const { metastore, clock, random } = ports;
+  await conditionalPut(
+    metastore,
+    {
+      key: writerKey(stream),
+      expected: 'absent',
+      encode: (attempt: string) => encodeRecordValue({ kind: 'deleted', attempt }),
+    },
+    { clock, random, ...options },
+  );
+}
+
+/** Removes a name that leads to the deleted stream; a name that leads elsewhere by now stays. */
+export async function removeName(
+  ports: NamePorts,
+  basin: string,
+  name: string,
+  streamId: string,
+  options: WaitOptions = {},
+): Promise<void> {
+  const { metastore, clock, random } = ports;
+  const key = nameKey(basin, name);
+  const entry = await metastore.get(key, { signal: options.signal });
+  if (entry === undefined) return;
+  if (parseRecordValue(nameRecord, key, entry.value).stream !== streamId) return;
+  await conditionalDelete(metastore, { key, expected: entry.version }, { clock, random, ...options });
+}
+
+export interface ListRequest {
+  readonly basin: string;
+  readonly prefix: string;
+  readonly startAfter: string | undefined;
+  readonly limit: number;
+}
+
+/** One page of streams in the byte order of their names; deleted ones are left out. */
+export async function listStreamRecords(
+  ports: NamePorts,
+  request: ListRequest,
+  options: WaitOptions = {},
+): Promise<{ readonly records: readonly StreamRecord[]; readonly more: boolean }> {
+  const under = namesPrefix(request.basin);
+  const records: StreamRecord[] = [];
+  let after = request.startAfter === undefined ? undefined : under + nameHex(request.startAfter);
+  for (;;) {
+    const want = request.limit + 1 - records.length;
+    const entries = await ports.metastore.children(under + nameHex(request.prefix), {
+      signal: options.signal,
+      limit: want,
+      ...(after === undefined ? {} : { startAfter: after }),
+    });
+    for (let start = 0; start < entries.length; start += LIST_PARALLEL) {
+      const chunk = entries.slice(start, start + LIST_PARALLEL);
+      const found = await Promise.all(chunk.map((entry) => readLiveStream(ports, entry, options)));
+      records.push(...found.filter((record) => record !== undefined));
+    }
+    after = entries.at(-1)?.key;
+    if (entries.length < want || records.length > request.limit) break;
+  }
+  return { records: records.slice(0, request.limit), more: records.length > request.limit };
+}
+
+async function readLiveStream(
+  ports: NamePorts,
+  entry: MetaEntry,
+  options: WaitOptions,
+): Promise<StreamRecord | undefined> {
+  const { stream } = parseRecordValue(nameRecord, entry.key, entry.value);
+  return (await isDeleted(ports, stream, options)) ? undefined : readStream(ports, entry, options);
+}
+
+async function isDeleted(ports: NamePorts, stream: string, options: WaitOptions): Promise<boolean> {
+  const key = writerKey(stream);
+  const writer = await ports.metastore.get(key, { signal: options.signal });
+  if (writer === undefined) return false;
+  return parseRecordValue(writerRecord, key, writer.value).kind === 'deleted';
+}
+
+/** Undefined for a name that still leads to a deleted stream whose record is gone. */
+async function readStream(
+  ports: NamePorts,
+  name: MetaEntry,
+  options: WaitOptions,
+): Promise<StreamRecord | undefined> {
+  const { stream } = parseRecordValue(nameRecord, name.key, name.value);
+  const key = streamKey(stream);
+  const entry = await ports.metastore.get(key, { signal: options.signal });
+  if (entry === undefined) {
+    const hex = name.key.slice(name.key.lastIndexOf('/') + 1);
+    if (await isDeleted(ports, stream, options)) {
+      const basin = name.key.split('/')[1]!;
+      await removeName(ports, basin, nameOfHex(hex), stream, options);
+      return undefined;
+    }
+    throw new EngineError('METASTORE_CORRUPT', 'a name leads to a stream without a record', {
+      details: { name: nameOfHex(hex), key },
+    });
+  }
+  const record = parseRecordValue(streamRecord, key, entry.value);
+  assert(record.stream === stream, 'a stream record names its own id');
+  return record;
+}

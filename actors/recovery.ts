@@ -1,0 +1,92 @@
+/**
+ * Recovery at start: every earlier epoch of the own chain that is not settled and swept is fenced
+ * and settled, oldest first (S4). Cost is bounded by the un-absorbed tails, not by the chain.
+ * Source: DESIGN "Settle (S)".
+ */
+import { epochsPrefix } from '../src/protocol/keys.ts';
+import { epochRecord, parseRecordValue } from '../src/protocol/records.ts';
+import type { FenceActors, FenceProgressListener } from './fence.actor.ts';
+import type { StarPorts } from './ports.ts';
+import type { SettlementActors } from './settlement.actor.ts';
+
+export interface RecoveredFence {
+  readonly epoch: number;
+  readonly cut: number;
+  readonly rounds: number;
+  readonly gets: number;
+  readonly puts: number;
+  readonly repairs: number;
+  readonly millis: number;
+}
+
+export interface RecoveryResult {
+  readonly fences: readonly RecoveredFence[];
+  readonly settledEpochs: number;
+  readonly settledStreams: number;
+  readonly millis: number;
+}
+
+export interface RecoveryInput {
+  readonly ports: StarPorts;
+  readonly fences: FenceActors;
+  readonly settlements: SettlementActors;
+  readonly star: string;
+  /** The epoch just minted: everything below it is over. */
+  readonly below: number;
+  readonly signal: AbortSignal;
+  readonly onFenceProgress: FenceProgressListener | undefined;
+}
+
+const PAGE = 500;
+
+export async function recoverChain(input: RecoveryInput): Promise<RecoveryResult> {
+  const { ports, fences, settlements, star, signal } = input;
+  const started = ports.clock.monotonic();
+  const done: RecoveredFence[] = [];
+  let settledEpochs = 0;
+  let settledStreams = 0;
+  for await (const epoch of unsettledEpochs(input)) {
+    const result = await fences.fence(
+      { star, epoch },
+      { signal, ...(input.onFenceProgress === undefined ? {} : { onProgress: input.onFenceProgress }) },
+    );
+    if (!result.alreadyFenced) {
+      const { cut, rounds, gets, puts, repairs, millis } = result;
+      done.push({ epoch, cut, rounds, gets, puts, repairs, millis });
+    }
+    const settled = await settlements.settle({ star, epoch }, { signal });
+    if (settled.kind === 'settled') {
+      settledEpochs++;
+      settledStreams += settled.streams;
+    } else {
+      // A stream of it waits for another star's epoch; whoever opens that stream settles both.
+      ports.log.warn({ star, epoch, ...settled }, 'an epoch stays unsettled behind a gap');
+    }
+  }
+  return {
+    fences: done,
+    settledEpochs,
+    settledStreams,
+    millis: ports.clock.monotonic() - started,
+  };
+}
+
+async function* unsettledEpochs(input: RecoveryInput): AsyncGenerator<number> {
+  const { ports, star, below, signal } = input;
+  let startAfter: string | undefined;
+  for (;;) {
+    const entries = await ports.metastore.children(epochsPrefix(star), {
+      signal,
+      limit: PAGE,
+      ...(startAfter === undefined ? {} : { startAfter }),
+    });
+    for (const entry of entries) {
+      const record = parseRecordValue(epochRecord, entry.key, entry.value);
+      if (record.epoch >= below) return;
+      const isDone = record.state === 'retired' || (record.state === 'settled' && record.tailSwept);
+      if (!isDone) yield record.epoch;
+    }
+    if (entries.length < PAGE) return;
+    startAfter = entries.at(-1)!.key;
+  }
+}

@@ -1,0 +1,296 @@
+/**
+ * Effects of the open gate and of Finish for one stream: reads and writes of names, writer record
+ * and rows. The order is in machines/stream.machine.ts, the rules in src/protocol/gate.ts.
+ */
+import { assert } from '../src/lib/assert.ts';
+import { EngineError } from '../src/lib/errors.ts';
+import { isCleanRelease, judgeGate, judgePredecessor, sameTenure } from '../src/protocol/gate.ts';
+import { chainKey, refsPrefix, streamKey, writerKey } from '../src/protocol/keys.ts';
+import {
+  chainRecord,
+  encodeRecordValue,
+  INITIAL_STREAM_STATE,
+  parseRecordValue,
+  writerRecord,
+  type StreamConfig,
+  type StreamRecord,
+  type StreamState,
+  type Tenure,
+  type WriterRecord,
+} from '../src/protocol/records.ts';
+import type { ResolvedSettings } from '../src/protocol/settings.ts';
+import type { MetaEntry, MetaVersion } from '../src/ports/metastore.ts';
+import type { StreamEvent, StreamOutcome } from '../machines/stream.machine.ts';
+import { conditionalDelete, conditionalPut } from './conditional-write.ts';
+import { runEffect, type EventTarget } from './effect.ts';
+import type { EpochActor } from './epoch.actor.ts';
+import { lookUpStream, registerStream, removeName } from './names.ts';
+import type { StarPorts } from './ports.ts';
+import { markTail, readLastRow, readLastRowFresh, type StoredRow } from './ref-rows.ts';
+
+export interface GateHost {
+  readonly ports: StarPorts;
+  readonly settings: ResolvedSettings;
+  readonly defaultConfig: StreamConfig;
+  /** The tenure that this star writes into writer records now. */
+  tenure(): Tenure;
+  epoch(): EpochActor;
+  /** Whether the incarnation is registered; only ever a reason to wait (T3). */
+  isRegistered(star: string, incarnation: string, signal: AbortSignal): Promise<boolean>;
+  /** Fences the epoch and covers the stream up to its cut. */
+  settleFor(streamId: string, star: string, epoch: number, signal: AbortSignal): Promise<void>;
+}
+
+export class StreamGate {
+  readonly #host: GateHost;
+  readonly #name: string;
+  readonly #controller = new AbortController();
+  #record: StreamRecord | undefined;
+  #writer: { readonly record: WriterRecord; readonly version: MetaVersion } | undefined;
+  #predecessor: Tenure | undefined;
+  #cleanTail: number | undefined;
+  #found: { readonly tail: number; readonly state: StreamState } | undefined;
+  #last: StoredRow | undefined;
+  #failure: EngineError | undefined;
+
+  constructor(host: GateHost, name: string) {
+    this.#host = host;
+    this.#name = name;
+  }
+
+  get record(): StreamRecord {
+    assert(this.#record !== undefined, 'the name was resolved');
+    return this.#record;
+  }
+
+  get hasRecord(): boolean {
+    return this.#record !== undefined;
+  }
+
+  get found(): { readonly tail: number; readonly state: StreamState } {
+    assert(this.#found !== undefined, 'the tail is read after the writer record names this tenure');
+    return this.#found;
+  }
+
+  failure(): EngineError {
+    return this.#failure ?? new EngineError('INTERNAL', 'the stream did not open');
+  }
+
+  stop(): void {
+    this.#controller.abort();
+  }
+
+  /** Runs effects whose failures become `effect.failed`; the error itself is kept for callers. */
+  effects<E extends StreamEvent>(): (
+    self: EventTarget<E>,
+    effect: (signal: AbortSignal) => Promise<StreamEvent>,
+  ) => void {
+    return (self, effect) => {
+      runEffect<StreamEvent>(self as EventTarget<StreamEvent>, this.#controller.signal, effect, (error) => {
+        this.#failure = error;
+        return { type: 'effect.failed', code: error.code };
+      });
+    };
+  }
+
+  async resolveName(): Promise<StreamEvent> {
+    const { ports, settings, defaultConfig } = this.#host;
+    const { signal } = this.#controller;
+    let record = await lookUpStream(ports, settings.basin, this.#name, { signal });
+    if (record === undefined) {
+      if (!settings.createStreamOnOpen) {
+        throw new EngineError('STREAM_NOT_FOUND', 'no stream has this name', {
+          details: { name: this.#name },
+        });
+      }
+      const request = { basin: settings.basin, name: this.#name, config: defaultConfig };
+      record = (await registerStream(ports, request, { signal })).record;
+    }
+    this.#record = record;
+    return { type: 'name.resolved', streamId: record.stream };
+  }
+
+  async judge(): Promise<StreamEvent> {
+    const { ports } = this.#host;
+    const { signal } = this.#controller;
+    const { stream } = this.record;
+    const key = writerKey(stream);
+    const entry = await ports.metastore.get(key, { signal });
+    this.#remember(entry);
+    this.#cleanTail = undefined;
+    const verdict = judgeGate(this.#writer?.record, this.#host.tenure());
+    switch (verdict.kind) {
+      case 'fresh':
+        return { type: 'gate.passed' };
+      case 'join':
+        // What this incarnation acknowledged before is covered before the tail is read.
+        await this.#host.epoch().absorber.flush(stream, signal);
+        return { type: 'gate.passed' };
+      case 'deleted':
+        await removeName(ports, this.#host.settings.basin, this.#name, stream, { signal });
+        return { type: 'gate.staleName' };
+      case 'released': {
+        const last = await readLastRow(ports, stream, { signal });
+        if (isCleanRelease(verdict, last?.row)) {
+          this.#cleanTail = verdict.tail;
+          return { type: 'gate.passed' };
+        }
+        ports.metrics.counter('gate.markDisagrees').add();
+        ports.log.error({ stream, tail: verdict.tail, rowsEnd: last?.row.end }, 'a release and its mark disagree');
+        return this.#unsettled(verdict.tenure);
+      }
+      case 'examine':
+        return this.#examine(verdict.tenure, signal);
+    }
+  }
+
+  async #examine(tenure: Tenure, signal: AbortSignal): Promise<StreamEvent> {
+    const { ports } = this.#host;
+    const key = chainKey(tenure.star);
+    const entry = await ports.metastore.get(key, { signal });
+    const chain = entry === undefined ? undefined : parseRecordValue(chainRecord, key, entry.value);
+    const head = chain?.heads[tenure.class];
+    const ownIncarnation = this.#host.tenure().incarnation;
+    const superseded =
+      judgePredecessor({ tenure, head, registered: true, ownIncarnation }) === 'settle';
+    if (superseded) return this.#unsettled(tenure);
+    const registered = await this.#host.isRegistered(tenure.star, tenure.incarnation, signal);
+    if (judgePredecessor({ tenure, head, registered, ownIncarnation }) === 'settle') {
+      return this.#unsettled(tenure);
+    }
+    throw new EngineError('STREAM_HELD', 'another star leads this stream', {
+      details: { name: this.#name, star: tenure.star, epoch: tenure.epoch },
+      retryAfterMillis: 1_000,
+    });
+  }
+
+  #unsettled(tenure: Tenure): StreamEvent {
+    this.#predecessor = tenure;
+    return { type: 'gate.unsettled', star: tenure.star, epoch: tenure.epoch };
+  }
+
+  async settlePredecessor(): Promise<StreamEvent> {
+    assert(this.#predecessor !== undefined, 'a predecessor is settled after it was found');
+    const { star, epoch } = this.#predecessor;
+    await this.#host.settleFor(this.record.stream, star, epoch, this.#controller.signal);
+    return { type: 'predecessor.settled' };
+  }
+
+  /** T1: the writer record names this tenure before any flight carries a record. */
+  async claim(): Promise<StreamEvent> {
+    const { ports } = this.#host;
+    const tenure = this.#host.tenure();
+    const key = writerKey(this.record.stream);
+    const put = await conditionalPut(
+      ports.metastore,
+      {
+        key,
+        expected: this.#writer?.version ?? 'absent',
+        encode: (attempt: string) => encodeRecordValue({ kind: 'tenure', tenure, attempt }),
+      },
+      { clock: ports.clock, random: ports.random, signal: this.#controller.signal },
+    );
+    if (put.kind === 'conflict') return { type: 'writer.conflict' };
+    this.#writer = { record: { kind: 'tenure', tenure, attempt: '' }, version: put.version };
+    return { type: 'writer.claimed' };
+  }
+
+  /** After the claim: before it a predecessor could still extend the rows. */
+  async readTail(): Promise<StreamEvent> {
+    const { ports } = this.#host;
+    const last = await readLastRow(ports, this.record.stream, { signal: this.#controller.signal });
+    const tail = last?.row.end ?? 0;
+    if (this.#cleanTail !== undefined) {
+      assert(tail === this.#cleanTail, 'N the tail row ends at the released tail');
+    }
+    this.#found = { tail, state: last?.row.state ?? INITIAL_STREAM_STATE };
+    return { type: 'tail.found', tail };
+  }
+
+  async flushRows(tail: number): Promise<StreamEvent> {
+    const { signal } = this.#controller;
+    const { stream } = this.record;
+    const flushed = await this.#host.epoch().absorber.flush(stream, signal);
+    this.#last = flushed ?? (await readLastRowFresh(this.#host.ports, stream, { signal }));
+    const end = this.#last?.row.end ?? 0;
+    assert(end === tail, 'N the rows end at the tail that is released');
+    return { type: 'rows.flushed', end };
+  }
+
+  async markTail(tail: number, outcome: StreamOutcome): Promise<StreamEvent> {
+    if (outcome === 'deleted' || tail === 0) return { type: 'tail.marked' };
+    assert(this.#last !== undefined, 'a tail above 0 has a row');
+    const mark = { tenure: this.#host.tenure(), tail };
+    const { signal } = this.#controller;
+    const result = await markTail(this.#host.ports, this.record.stream, this.#last, mark, { signal });
+    if (result.kind === 'marked') return { type: 'tail.marked' };
+    throw new EngineError('METASTORE_UNAVAILABLE', 'the tail row moved while it was marked', {
+      details: { stream: this.record.stream, tail },
+    });
+  }
+
+  /** The final write of a tenure; the condition is the version under which this tenure led. */
+  async leave(tail: number, outcome: StreamOutcome): Promise<StreamEvent> {
+    const { ports } = this.#host;
+    const { signal } = this.#controller;
+    const tenure = this.#host.tenure();
+    assert(this.#writer !== undefined, 'who leaves has led');
+    const put = await conditionalPut(
+      ports.metastore,
+      {
+        key: writerKey(this.record.stream),
+        expected: this.#writer.version,
+        encode: (attempt: string) =>
+          encodeRecordValue(
+            outcome === 'deleted'
+              ? { kind: 'deleted', attempt }
+              : { kind: 'released', tenure, tail, attempt },
+          ),
+      },
+      { clock: ports.clock, random: ports.random, signal },
+    );
+    if (put.kind === 'conflict' && !this.#isOwnLeave(put.current, tail, outcome)) {
+      return { type: 'writer.moved' };
+    }
+    if (outcome === 'deleted') await this.#cleanUp(signal);
+    return { type: 'writer.left' };
+  }
+
+  /** An earlier attempt of the same Finish may have landed after its answer was given up. */
+  #isOwnLeave(current: MetaEntry | undefined, tail: number, outcome: StreamOutcome): boolean {
+    if (current === undefined) return false;
+    const record = parseRecordValue(writerRecord, current.key, current.value);
+    if (outcome === 'deleted') return record.kind === 'deleted';
+    return (
+      record.kind === 'released' &&
+      record.tail === tail &&
+      sameTenure(record.tenure, this.#host.tenure())
+    );
+  }
+
+  /** T5: the stream is deleted already; name, rows and record are garbage whenever found. */
+  async #cleanUp(signal: AbortSignal): Promise<void> {
+    const { ports, settings } = this.#host;
+    const { stream } = this.record;
+    await removeName(ports, settings.basin, this.#name, stream, { signal });
+    const context = { clock: ports.clock, random: ports.random, signal };
+    for (;;) {
+      const rows = await ports.metastore.children(refsPrefix(stream), { signal, limit: 100 });
+      if (rows.length === 0) break;
+      for (const { key, version } of rows) {
+        await conditionalDelete(ports.metastore, { key, expected: version }, context);
+      }
+    }
+    const entry = await ports.metastore.get(streamKey(stream), { signal });
+    if (entry === undefined) return;
+    const { key, version } = entry;
+    await conditionalDelete(ports.metastore, { key, expected: version }, context);
+  }
+
+  #remember(entry: MetaEntry | undefined): void {
+    this.#writer =
+      entry === undefined
+        ? undefined
+        : { record: parseRecordValue(writerRecord, entry.key, entry.value), version: entry.version };
+  }
+}

@@ -1,0 +1,171 @@
+/**
+ * Leadership of one stream by one star: the open gate, serving, Finish and limbo.
+ *
+ * T1 the writer record names this tenure before a flight carries a record. T6 it leaves a tenure
+ * only by its holder's own CAS, or after the cut of its epoch is published. N: Finish is the only
+ * way out of leadership. L2: nothing is served from the moment a released CAS is sent.
+ * Rules: src/protocol/gate.ts · effects: actors/stream.actor.ts
+ */
+import { assign, setup } from 'xstate';
+
+export type StreamOutcome = 'released' | 'deleted';
+
+export type StreamEvent =
+  | { readonly type: 'name.resolved'; readonly streamId: string }
+  | { readonly type: 'gate.passed' }
+  | { readonly type: 'gate.staleName' }
+  | { readonly type: 'gate.unsettled'; readonly star: string; readonly epoch: number }
+  | { readonly type: 'predecessor.settled' }
+  | { readonly type: 'writer.claimed' }
+  | { readonly type: 'writer.conflict' }
+  | { readonly type: 'tail.found'; readonly tail: number }
+  | { readonly type: 'finish.requested'; readonly outcome: StreamOutcome }
+  | { readonly type: 'batches.resolved' }
+  | { readonly type: 'rows.flushed'; readonly end: number }
+  | { readonly type: 'tail.marked' }
+  | { readonly type: 'writer.left' }
+  | { readonly type: 'writer.moved' }
+  | { readonly type: 'epoch.lost' }
+  | { readonly type: 'effect.failed'; readonly code: string };
+
+export interface StreamContext {
+  readonly name: string;
+  readonly streamId: string | undefined;
+  /** The predecessor that has to be fenced and settled before the gate opens. */
+  readonly predecessor: { readonly star: string; readonly epoch: number } | undefined;
+  readonly outcome: StreamOutcome | undefined;
+  /** Tail found at the gate, then the end of the rows that Finish flushed. */
+  readonly tail: number;
+  readonly failure: string | undefined;
+  readonly limboCount: number;
+}
+
+const noEffect = (): void => undefined;
+
+export const streamMachine = setup({
+  types: {
+    context: {} as StreamContext,
+    events: {} as StreamEvent,
+    input: {} as { readonly name: string },
+  },
+  actions: {
+    // Effects: provided by the actor, answered by events.
+    resolveName: noEffect,
+    judgeGate: noEffect,
+    settlePredecessor: noEffect,
+    claimWriter: noEffect,
+    readTail: noEffect,
+    startServing: noEffect,
+    resolveBatches: noEffect,
+    flushRows: noEffect,
+    markTail: noEffect,
+    leaveWriter: noEffect,
+    stopServing: noEffect,
+    // Bookkeeping.
+    rememberStream: assign(({ event }) =>
+      event.type === 'name.resolved' ? { streamId: event.streamId } : {},
+    ),
+    rememberPredecessor: assign(({ event }) =>
+      event.type === 'gate.unsettled'
+        ? { predecessor: { star: event.star, epoch: event.epoch } }
+        : {},
+    ),
+    rememberTail: assign(({ event }) =>
+      event.type === 'tail.found'
+        ? { tail: event.tail }
+        : event.type === 'rows.flushed'
+          ? { tail: event.end }
+          : {},
+    ),
+    rememberOutcome: assign(({ event }) =>
+      event.type === 'finish.requested' ? { outcome: event.outcome } : {},
+    ),
+    rememberFailure: assign(({ event }) =>
+      event.type === 'effect.failed' ? { failure: event.code } : {},
+    ),
+    countLimbo: assign(({ context }) => ({ limboCount: context.limboCount + 1 })),
+  },
+  delays: { limboRetry: 5_000 },
+}).createMachine({
+  id: 'stream',
+  context: ({ input }) => ({
+    name: input.name,
+    streamId: undefined,
+    predecessor: undefined,
+    outcome: undefined,
+    tail: 0,
+    failure: undefined,
+    limboCount: 0,
+  }),
+  initial: 'opening',
+  states: {
+    opening: {
+      initial: 'resolving',
+      on: {
+        'effect.failed': { target: 'failed', actions: 'rememberFailure' },
+        'epoch.lost': 'lost',
+      },
+      states: {
+        resolving: {
+          entry: 'resolveName',
+          on: { 'name.resolved': { target: 'judging', actions: 'rememberStream' } },
+        },
+        judging: {
+          entry: 'judgeGate',
+          on: {
+            'gate.passed': 'claiming',
+            'gate.staleName': 'resolving',
+            'gate.unsettled': { target: 'settling', actions: 'rememberPredecessor' },
+          },
+        },
+        settling: {
+          entry: 'settlePredecessor',
+          on: { 'predecessor.settled': 'claiming' },
+        },
+        claiming: {
+          entry: 'claimWriter',
+          on: { 'writer.claimed': 'locating', 'writer.conflict': 'judging' },
+        },
+        locating: {
+          entry: 'readTail',
+          on: { 'tail.found': { target: '#stream.open', actions: 'rememberTail' } },
+        },
+      },
+    },
+    open: {
+      entry: 'startServing',
+      on: {
+        'finish.requested': { target: 'finishing', actions: 'rememberOutcome' },
+        'epoch.lost': 'lost',
+      },
+    },
+    finishing: {
+      initial: 'resolving',
+      on: {
+        'effect.failed': { target: 'limbo', actions: 'rememberFailure' },
+        'writer.moved': 'over',
+        'epoch.lost': 'lost',
+      },
+      states: {
+        resolving: { entry: 'resolveBatches', on: { 'batches.resolved': 'flushing' } },
+        flushing: {
+          entry: 'flushRows',
+          on: { 'rows.flushed': { target: 'marking', actions: 'rememberTail' } },
+        },
+        marking: { entry: 'markTail', on: { 'tail.marked': 'leaving' } },
+        leaving: {
+          entry: ['stopServing', 'leaveWriter'],
+          on: { 'writer.left': '#stream.over' },
+        },
+      },
+    },
+    limbo: {
+      entry: 'countLimbo',
+      after: { limboRetry: 'finishing' },
+      on: { 'epoch.lost': 'lost' },
+    },
+    over: { entry: 'stopServing', type: 'final' },
+    lost: { entry: 'stopServing', type: 'final' },
+    failed: { type: 'final' },
+  },
+});

@@ -1,0 +1,36 @@
+/** Checks of options that callers pass to an engine. */
+import * as v from 'valibot';
+import { LIMITS } from '../protocol/limits.ts';
+import { streamConfig, type StreamConfig } from '../protocol/records.ts';
+import { optionError } from '../protocol/settings.ts';
+
+const partialConfig = v.partial(streamConfig);
+
+/** @throws EngineError INVALID_OPTION */
+export function checkStreamConfig(config: unknown): Partial<StreamConfig> {
+  const parsed = v.safeParse(partialConfig, config);
+  if (!parsed.success) throw optionError('config', parsed.issues[0]);
+  return Object.fromEntries(
+    Object.entries(parsed.output).filter(([, value]) => value !== undefined),
+  ) as Partial<StreamConfig>;
+}
+
+const listOptions = v.object({
+  prefix: v.optional(v.string(), ''),
+  startAfter: v.optional(v.string()),
+  limit: v.optional(
+    v.pipe(v.number(), v.safeInteger(), v.minValue(1), v.maxValue(LIMITS.listPage)),
+    LIMITS.listPage,
+  ),
+});
+
+/** @throws EngineError INVALID_OPTION */
+export function checkListOptions(options: unknown): {
+  readonly prefix: string;
+  readonly startAfter: string | undefined;
+  readonly limit: number;
+} {
+  const parsed = v.safeParse(listOptions, options);
+  if (!parsed.success) throw optionError('listStreams', parsed.issues[0]);
+  return { ...parsed.output, startAfter: parsed.output.startAfter };
+}

@@ -1,0 +1,105 @@
+/**
+ * Descriptors of what an engine stores in: plain data, so that they can be sent to the thread where
+ * the star runs and instantiated there.
+ */
+import { resolve } from 'node:path';
+import * as v from 'valibot';
+import { optionError } from '../protocol/settings.ts';
+import { LIMITS } from '../protocol/limits.ts';
+
+/** Buckets and metastore in this process's memory; shared by engines that name the same id. */
+export interface MemoryComponents {
+  readonly kind: 'memory';
+  readonly id: string;
+  readonly buckets: number;
+}
+
+/** Buckets in directories, metastore in an LMDB file beside them. */
+export interface DirectoryComponents {
+  readonly kind: 'directory';
+  /** Absolute path; holds the metastore and, unless `paths` are given, the buckets. */
+  readonly root: string;
+  readonly buckets: readonly { readonly name: string; readonly path: string }[];
+}
+
+export type Components = MemoryComponents | DirectoryComponents;
+
+const bucketCount = v.pipe(v.number(), v.safeInteger(), v.minValue(1), v.maxValue(LIMITS.buckets));
+const text = v.pipe(v.string(), v.minLength(1), v.maxLength(4_096));
+
+const memoryOptions = v.strictObject({
+  buckets: v.optional(bucketCount, 3),
+  id: v.optional(text),
+});
+
+const directoryOptions = v.strictObject({
+  root: text,
+  buckets: v.optional(
+    v.union([bucketCount, v.pipe(v.array(text), v.minLength(1), v.maxLength(LIMITS.buckets))]),
+    3,
+  ),
+});
+
+let memoryCount = 0;
+
+/**
+ * Everything in memory: nothing survives the process. Engines created from the same descriptor, or
+ * with the same `id`, share the data.
+ *
+ * @throws EngineError INVALID_OPTION
+ */
+export function memoryComponents(options: v.InferInput<typeof memoryOptions> = {}): MemoryComponents {
+  const { buckets, id } = parse(memoryOptions, options);
+  return { kind: 'memory', buckets, id: id ?? `memory-${(memoryCount++).toString()}` };
+}
+
+/**
+ * The embedded default: a directory a bucket and an LMDB metastore, nothing to install.
+ *
+ * @param options.root - data directory; created when absent.
+ * @param options.buckets - how many buckets to keep under the root, or the directories themselves,
+ *   ideally on as many disks. Their order is part of the set.
+ * @throws EngineError INVALID_OPTION
+ */
+export function directoryComponents(
+  options: v.InferInput<typeof directoryOptions>,
+): DirectoryComponents {
+  const parsed = parse(directoryOptions, options);
+  const root = resolve(parsed.root);
+  const buckets =
+    typeof parsed.buckets === 'number'
+      ? Array.from({ length: parsed.buckets }, (_, index) => {
+          const name = `bucket-${index.toString()}`;
+          return { name, path: resolve(root, name) };
+        })
+      : parsed.buckets.map((path) => ({ name: resolve(path), path: resolve(path) }));
+  return { kind: 'directory', root, buckets };
+}
+
+export function bucketCountOf(components: Components): number {
+  return typeof components.buckets === 'number' ? components.buckets : components.buckets.length;
+}
+
+function parse<T extends v.GenericSchema>(schema: T, options: unknown): v.InferOutput<T> {
+  const parsed = v.safeParse(schema, options);
+  if (!parsed.success) throw optionError('components', parsed.issues[0]);
+  return parsed.output;
+}
+
+const componentsSchema = v.variant('kind', [
+  v.strictObject({ kind: v.literal('memory'), id: text, buckets: bucketCount }),
+  v.strictObject({
+    kind: v.literal('directory'),
+    root: text,
+    buckets: v.pipe(
+      v.array(v.strictObject({ name: text, path: text })),
+      v.minLength(1),
+      v.maxLength(LIMITS.buckets),
+    ),
+  }),
+]);
+
+/** Checks a descriptor that may have come from anywhere. */
+export function checkComponents(components: unknown): Components {
+  return parse(componentsSchema, components);
+}

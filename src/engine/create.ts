@@ -1,0 +1,70 @@
+/** Builds an engine from plain descriptors: `createEngine` for embedders. */
+import * as v from 'valibot';
+import { EngineError } from '../lib/errors.ts';
+import type { WaitOptions } from '../lib/wait.ts';
+import { optionError, resolveSettings, type EngineSettings } from '../protocol/settings.ts';
+import type { Log } from '../ports/log.ts';
+import type { Engine, FenceProgress, ReadOnlyEngine } from './api.ts';
+import { bucketCountOf, checkComponents, type Components } from './components.ts';
+import { openEngine } from './host.ts';
+import { instantiate } from './instantiate.ts';
+import { openReadOnly } from './read-only.ts';
+
+export interface CreateEngineOptions extends WaitOptions {
+  readonly components: Components;
+  readonly settings?: EngineSettings;
+  /** Structured log in the shape of pino; silent by default. */
+  readonly log?: Log;
+  /** Called while epochs of the own chain are fenced. Must not throw. */
+  readonly onFenceProgress?: (progress: FenceProgress) => void;
+}
+
+const optionNames = v.strictObject({
+  components: v.unknown(),
+  settings: v.optional(v.unknown()),
+  log: v.optional(v.unknown()),
+  onFenceProgress: v.optional(v.function()),
+  signal: v.optional(v.instance(AbortSignal)),
+  timeoutMillis: v.optional(v.pipe(v.number(), v.minValue(0))),
+});
+
+/**
+ * Opens the components, registers the star, mints an epoch and serves. Earlier epochs of the star
+ * are fenced and settled behind it: `engine.recovered()` tells when.
+ *
+ * @throws EngineError INVALID_OPTION naming option, value and bound; STAR_IN_USE; BUCKET_REFUSED,
+ *   BUCKET_IDENTITY, BUCKET_UNAVAILABLE; LAYOUT_VERSION; METASTORE_UNAVAILABLE, METASTORE_CORRUPT;
+ *   ABORTED, DEADLINE_EXCEEDED. Nothing stays open then.
+ */
+export async function createEngine(options: CreateEngineOptions): Promise<Engine> {
+  const { components, settings, log, onFenceProgress, signal, timeoutMillis } = check(options);
+  const { ports, release } = await instantiate(components, settings, { log, mode: 'write' });
+  return openEngine(ports, settings, { release, onFenceProgress, signal, timeoutMillis });
+}
+
+/**
+ * Looks at the components beside a running engine or after a crash; takes no lease, writes nothing.
+ *
+ * @throws EngineError as `createEngine` does, but for STAR_IN_USE.
+ */
+export async function openReader(
+  options: Omit<CreateEngineOptions, 'onFenceProgress'>,
+): Promise<ReadOnlyEngine> {
+  const { components, settings, log } = check(options);
+  const { ports, release } = await instantiate(components, settings, { log, mode: 'read' });
+  return openReadOnly(ports, settings, release);
+}
+
+function check(options: CreateEngineOptions): CreateEngineOptions & {
+  readonly settings: ReturnType<typeof resolveSettings>;
+} {
+  const parsed = v.safeParse(optionNames, options);
+  if (!parsed.success) throw optionError('options', parsed.issues[0]);
+  if (options.components === undefined) {
+    throw new EngineError('INVALID_OPTION', 'an engine needs components', {
+      details: { option: 'components' },
+    });
+  }
+  const components = checkComponents(options.components);
+  return { ...options, components, settings: resolveSettings(options.settings, bucketCountOf(components)) };
+}

@@ -1,0 +1,219 @@
+/** The engine on ports that somebody else made: the component factory, or the simulator. */
+import { EngineError } from '../lib/errors.ts';
+import { throwIfAborted, waitFor, type WaitOptions } from '../lib/wait.ts';
+import type { MetricsSnapshot } from '../lib/metrics.ts';
+import { epochsPrefix } from '../protocol/keys.ts';
+import {
+  epochRecord,
+  parseRecordValue,
+  type EpochRecord,
+  type StreamConfig,
+  type StreamRecord,
+} from '../protocol/records.ts';
+import type { ResolvedSettings } from '../protocol/settings.ts';
+import type { Metastore } from '../ports/metastore.ts';
+import { listStreamRecords, lookUpStream, registerStream } from '../../actors/names.ts';
+import type { StarPorts } from '../../actors/ports.ts';
+import { StarActor, type StarOptions } from '../../actors/star.actor.ts';
+import type {
+  Engine,
+  EngineStatus,
+  EpochStatus,
+  ListStreamsOptions,
+  RecoverySummary,
+  Stream,
+  StreamInfo,
+  StreamPage,
+} from './api.ts';
+import { checkListOptions, checkStreamConfig } from './checks.ts';
+import { checkStreamName } from './names.ts';
+import { StreamHandle, withDefaultTimeout } from './stream-handle.ts';
+
+export interface HostOptions extends StarOptions, WaitOptions {
+  /** Releases what the ports hold; called once when the engine has ended. */
+  readonly release?: () => Promise<void>;
+}
+
+/**
+ * Starts a star on the ports and answers its engine. The engine closes nothing of the ports itself.
+ *
+ * @throws EngineError STAR_IN_USE, BUCKET_IDENTITY, BUCKET_REFUSED, BUCKET_UNAVAILABLE,
+ *   METASTORE_UNAVAILABLE, METASTORE_CORRUPT, ABORTED, DEADLINE_EXCEEDED
+ */
+export async function openEngine(
+  ports: StarPorts,
+  settings: ResolvedSettings,
+  options: HostOptions = {},
+): Promise<HostedEngine> {
+  throwIfAborted(options.signal, 'start');
+  const star = new StarActor(ports, settings, options);
+  try {
+    await star.start(options);
+  } catch (error) {
+    await options.release?.();
+    throw error;
+  }
+  return new HostedEngine(star, options.release);
+}
+
+export class HostedEngine implements Engine {
+  readonly star: string;
+  readonly #star: StarActor;
+  readonly #release: (() => Promise<void>) | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(star: StarActor, release: (() => Promise<void>) | undefined) {
+    this.#star = star;
+    this.star = star.settings.star;
+    this.#release = release;
+  }
+
+  async open(name: string, options: WaitOptions = {}): Promise<Stream> {
+    this.#throwIfClosed();
+    checkStreamName(name);
+    throwIfAborted(options.signal, 'open');
+    return new StreamHandle(this.#star, await this.#star.open(name, this.#withDefault(options)));
+  }
+
+  async createStream(
+    name: string,
+    config: Partial<StreamConfig> = {},
+    options: WaitOptions = {},
+  ): Promise<StreamInfo> {
+    this.#throwIfClosed();
+    this.#star.throwIfNotServing();
+    checkStreamName(name);
+    const request = {
+      basin: this.#star.settings.basin,
+      name,
+      config: { ...this.#star.defaultConfig, ...checkStreamConfig(config) },
+    };
+    const { created, record } = await this.#within('createStream', options, (wait) =>
+      registerStream(this.#star.ports, request, wait),
+    );
+    if (!created) {
+      throw new EngineError('STREAM_EXISTS', 'a stream has this name already', { details: { name } });
+    }
+    return infoOf(record);
+  }
+
+  async listStreams(options: ListStreamsOptions = {}): Promise<StreamPage> {
+    this.#throwIfClosed();
+    const request = { basin: this.#star.settings.basin, ...checkListOptions(options) };
+    const { records, more } = await this.#within('listStreams', options, (wait) =>
+      listStreamRecords(this.#star.ports, request, wait),
+    );
+    return { streams: records.map(infoOf), more };
+  }
+
+  async deleteStream(name: string, options: WaitOptions = {}): Promise<void> {
+    this.#throwIfClosed();
+    this.#star.throwIfNotServing();
+    checkStreamName(name);
+    const wait = this.#withDefault(options);
+    const { ports, settings } = this.#star;
+    const record = await this.#within('deleteStream', options, (inner) =>
+      lookUpStream(ports, settings.basin, name, inner),
+    );
+    if (record === undefined) {
+      throw new EngineError('STREAM_NOT_FOUND', 'no stream has this name', { details: { name } });
+    }
+    // T5: only who leads may delete; the Finish writes deleted in place of released.
+    const actor = await this.#star.open(name, wait);
+    actor.finish('deleted');
+    await actor.ended(wait);
+  }
+
+  async recovered(options: WaitOptions = {}): Promise<RecoverySummary> {
+    this.#throwIfClosed();
+    throwIfAborted(options.signal, 'recovery');
+    return this.#star.recovered(options);
+  }
+
+  metrics(): MetricsSnapshot {
+    return this.#star.ports.metrics.snapshot();
+  }
+
+  async status(options: WaitOptions = {}): Promise<EngineStatus> {
+    this.#throwIfClosed();
+    const epochs = await this.#within('status', options, (wait) =>
+      readEpochs(this.#star.ports.metastore, this.star, wait.signal),
+    );
+    const { writer, record } = this.#star.epoch();
+    return {
+      star: this.star,
+      epoch: record.epoch,
+      incarnation: record.incarnation,
+      epochs,
+      openStreams: [...this.#star.streams.values()]
+        .filter((actor) => actor.isLeading)
+        .map(({ name, tail }) => ({ name, tail: tail.end, absorbed: tail.coveredEnd })),
+      next: writer.next,
+      released: writer.released,
+      checkpoint: writer.checkpoint,
+    };
+  }
+
+  /** Idempotent; a later call waits for the same close. */
+  async close(options: WaitOptions = {}): Promise<void> {
+    throwIfAborted(options.signal, 'close');
+    const wait = this.#withDefault(options);
+    this.#closing ??= this.#star.close(wait).finally(() => this.#release?.());
+    await waitFor(this.#star.ports.clock, this.#closing, { signal: options.signal }, 'close');
+  }
+
+  /** Ends without a Finish, as a crash would, but tidily: for tests and fatal errors. */
+  async kill(): Promise<void> {
+    this.#closing ??= this.#star.kill().finally(() => this.#release?.());
+    await this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #withDefault(options: WaitOptions): WaitOptions {
+    return withDefaultTimeout(options, this.#star.settings.defaultTimeoutMillis);
+  }
+
+  #within<T>(what: string, options: WaitOptions, run: (wait: WaitOptions) => Promise<T>): Promise<T> {
+    throwIfAborted(options.signal, what);
+    const wait = this.#withDefault(options);
+    return waitFor(this.#star.ports.clock, run({ signal: options.signal }), wait, what);
+  }
+
+  #throwIfClosed(): void {
+    if (this.#closing === undefined) return;
+    throw new EngineError('CLOSED', 'the engine was closed', { details: { star: this.star } });
+  }
+}
+
+export function infoOf(record: StreamRecord): StreamInfo {
+  const { name, stream, createdAtMillis, config } = record;
+  return { name, id: stream, createdAtMillis, config };
+}
+
+/** Every epoch of the star's chain, oldest first. */
+export async function readEpochs(
+  metastore: Metastore,
+  star: string,
+  signal?: AbortSignal,
+): Promise<EpochStatus[]> {
+  const entries = await metastore.children(epochsPrefix(star), { signal });
+  return entries.map((entry) => statusOf(parseRecordValue(epochRecord, entry.key, entry.value)));
+}
+
+function statusOf(record: EpochRecord): EpochStatus {
+  const { star, epoch, state, buckets, copyQuorum, window, checkpoint, cut, tailSwept } = record;
+  return {
+    star,
+    epoch,
+    state,
+    buckets,
+    copyQuorum,
+    window,
+    checkpoint,
+    tailSwept,
+    ...(cut === undefined ? {} : { cut }),
+  };
+}

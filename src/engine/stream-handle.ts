@@ -1,0 +1,145 @@
+import { isWellFormed } from '../format/bytes.ts';
+import { encodeCommand, commandOf, type StoredRecord } from '../format/records.ts';
+import { EngineError } from '../lib/errors.ts';
+import { throwIfAborted, waitFor, type WaitOptions } from '../lib/wait.ts';
+import { LIMITS } from '../protocol/limits.ts';
+import { checkReadRequest, readBatches } from '../../actors/stream-reader.ts';
+import type { StarActor } from '../../actors/star.actor.ts';
+import type { StreamActor } from '../../actors/stream.actor.ts';
+import type {
+  Ack,
+  AppendRecord,
+  Position,
+  ReadOptions,
+  ReadRecord,
+  RecordReader,
+  Stream,
+  Ticket,
+} from './api.ts';
+
+/** One caller's handle of a stream that this engine leads; several handles share the leadership. */
+export class StreamHandle implements Stream {
+  readonly name: string;
+  readonly id: string;
+  readonly mode: Stream['mode'];
+  readonly #star: StarActor;
+  readonly #actor: StreamActor;
+  #closing: Promise<void> | undefined;
+
+  constructor(star: StarActor, actor: StreamActor) {
+    this.#star = star;
+    this.#actor = actor;
+    this.name = actor.name;
+    this.id = actor.record.stream;
+    this.mode = actor.record.config.mode;
+  }
+
+  async submit(records: readonly AppendRecord[], options: WaitOptions = {}): Promise<Ticket> {
+    this.#throwIfClosed();
+    return this.#actor.submit(records, options);
+  }
+
+  async append(records: readonly AppendRecord[], options: WaitOptions = {}): Promise<Ack> {
+    this.#throwIfClosed();
+    const batch = await this.#actor.submit(records, options);
+    return batch.ack(options);
+  }
+
+  read(options: ReadOptions = {}): RecordReader {
+    this.#throwIfClosed();
+    checkReadRequest(options);
+    const batches = (): AsyncGenerator<readonly ReadRecord[]> =>
+      typedBatches(readBatches(this.#star, this.#actor, options), options);
+    return recordReader(batches);
+  }
+
+  async checkTail(options: WaitOptions = {}): Promise<Position> {
+    this.#throwIfClosed();
+    const { clock } = this.#star.ports;
+    throwIfAborted(options.signal, 'checkTail');
+    await waitFor(clock, this.#actor.confirm(), this.#withDefault(options), 'checkTail');
+    return this.#actor.tailPosition;
+  }
+
+  trim(seqNum: number, options: WaitOptions = {}): Promise<Ack> {
+    if (!Number.isSafeInteger(seqNum) || seqNum < 0) {
+      throw new EngineError('INVALID_POSITION', 'a trim point is a safe integer from 0', {
+        details: { seqNum: String(seqNum), min: 0, max: Number.MAX_SAFE_INTEGER },
+      });
+    }
+    return this.append([encodeCommand({ command: 'trim', trimPoint: seqNum })], options);
+  }
+
+  fence(fencingToken: string, options: WaitOptions = {}): Promise<Ack> {
+    if (typeof fencingToken !== 'string' || !isWellFormed(fencingToken)) {
+      throw new EngineError('INVALID_OPTION', 'a fencing token is well-formed text');
+    }
+    const bytes = Buffer.byteLength(fencingToken);
+    if (bytes > LIMITS.fencingTokenBytes) {
+      throw new EngineError('INVALID_OPTION', 'a fencing token has too many bytes', {
+        details: { option: 'fencingToken', bytes, max: LIMITS.fencingTokenBytes },
+      });
+    }
+    return this.append([encodeCommand({ command: 'fence', fencingToken })], options);
+  }
+
+  /** Idempotent; a later call waits for the same Finish. */
+  async close(options: WaitOptions = {}): Promise<void> {
+    throwIfAborted(options.signal, 'close');
+    if (this.#closing === undefined) {
+      this.#star.leave(this.#actor);
+      this.#closing = this.#actor.handleCount > 0 ? Promise.resolve() : this.#actor.ended({});
+    }
+    await waitFor(this.#star.ports.clock, this.#closing, this.#withDefault(options), 'close');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #withDefault(options: WaitOptions): WaitOptions {
+    return withDefaultTimeout(options, this.#star.settings.defaultTimeoutMillis);
+  }
+
+  #throwIfClosed(): void {
+    if (this.#closing === undefined) return;
+    throw new EngineError('CLOSED', 'this handle was closed', { details: { stream: this.name } });
+  }
+}
+
+export function withDefaultTimeout(options: WaitOptions, defaultMillis: number): WaitOptions {
+  if (options.timeoutMillis !== undefined || defaultMillis === 0) return options;
+  return { ...options, timeoutMillis: defaultMillis };
+}
+
+/** Records one by one or in arrays from the same source. */
+export function recordReader(batches: () => AsyncGenerator<readonly ReadRecord[]>): RecordReader {
+  return {
+    batches,
+    async *[Symbol.asyncIterator]() {
+      for await (const batch of batches()) yield* batch;
+    },
+  };
+}
+
+/** Types command records, or leaves them out. */
+export async function* typedBatches(
+  batches: AsyncIterable<readonly StoredRecord[]>,
+  options: Pick<ReadOptions, 'ignoreCommands'>,
+): AsyncGenerator<readonly ReadRecord[]> {
+  for await (const batch of batches) {
+    const typed = batch.map(typedRecord);
+    const wanted =
+      options.ignoreCommands === true ? typed.filter(({ command }) => command === undefined) : typed;
+    if (wanted.length > 0) yield wanted;
+  }
+}
+
+function typedRecord(record: StoredRecord): ReadRecord {
+  if (record.headers.length !== 1) return record;
+  const command = commandOf(record);
+  if (command === undefined) return record;
+  return command.command === 'fence'
+    ? { ...record, command: { kind: 'fence', fencingToken: command.fencingToken } }
+    : { ...record, command: { kind: 'trim', trimPoint: command.trimPoint } };
+}
