@@ -1,13 +1,23 @@
 #!/usr/bin/env node
-import { readFileSync } from 'node:fs';
-import { Command } from 'commander';
+import { engineDoor } from './door.ts';
+import { packageVersion } from './package-root.ts';
+import { runCommand } from './run.ts';
+import { Shutdown } from './shutdown.ts';
 
-const manifest = JSON.parse(
-  readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
-) as { version: string };
+const shutdown = new Shutdown((code) => process.exit(code));
+shutdown.listen(process);
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    shutdown.stop('broken pipe');
+  });
+}
 
-const program = new Command('asterlog')
-  .description('Durable, totally ordered streams on plain object storage')
-  .version(manifest.version);
-
-await program.parseAsync();
+process.exitCode = await runCommand(process.argv.slice(2), packageVersion(), {
+  door: engineDoor,
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  env: process.env,
+  shutdown,
+});

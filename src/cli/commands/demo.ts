@@ -1,0 +1,102 @@
+import { Option, type Command } from 'commander';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { addCommonOptions, outputOf } from '../context.ts';
+import type { CommonOptions, Context } from '../context.ts';
+import { demoDocument, demoLines, demoPassed } from '../demo/result.ts';
+import { runDemo } from '../demo/run.ts';
+import { EXIT_CODES } from '../exit-codes.ts';
+import { loadCorpus } from '../load/corpus.ts';
+import { integerIn, numberIn } from '../parse.ts';
+
+interface DemoOptions extends CommonOptions {
+  readonly seconds: number;
+  readonly root?: string;
+  readonly buckets: number;
+  readonly copies: number;
+  readonly streams: number;
+  readonly producers: number;
+  readonly keep?: boolean;
+}
+
+const HELP = `
+A child process appends text to several streams from several producers at once. At a random moment it
+gets SIGKILL. The next process finds the slots that were being written, completes or poisons each of
+them (the fence), and goes on appending. Then everything is read back and compared with what was
+acknowledged; the acknowledgements were kept in the parent process, which nobody killed.
+
+Exit code ${EXIT_CODES.failed.code} tells that a record was lost, doubled, altered or out of order.
+`;
+
+const DEMO_BATCH_RECORDS = 100;
+const DEMO_IN_FLIGHT = 16;
+
+export function registerDemo(program: Command, context: Context): void {
+  const command = program
+    .command('demo')
+    .summary('append, kill, recover, read everything back')
+    .description('Shows on this machine that a killed writer loses nothing it acknowledged.')
+    .argument('[files...]', 'text to append; default: the text that comes with the package')
+    .addOption(
+      new Option('--seconds <seconds>', 'how long to append')
+        .argParser(numberIn(0.5, 3600))
+        .default(5),
+    )
+    .option('--root <dir>', 'data directory; default: a new temporary one, removed at the end')
+    .addOption(
+      new Option('--buckets <count>', 'buckets in it').argParser(integerIn(1, 16)).default(3),
+    )
+    .addOption(
+      new Option('--copies <count>', 'copies that make a record durable')
+        .argParser(integerIn(1, 16))
+        .default(2),
+    )
+    .addOption(
+      new Option('--streams <count>', 'streams to append to')
+        .argParser(integerIn(1, 1_000))
+        .default(4),
+    )
+    .addOption(
+      new Option('--producers <count>', 'concurrent producers')
+        .argParser(integerIn(1, 1_000))
+        .default(8),
+    )
+    .option('--keep', 'keep the temporary directory');
+  addCommonOptions(command)
+    .addHelpText('after', HELP)
+    .action((files: string[], options: DemoOptions) => demo(context, files, options));
+}
+
+async function demo(context: Context, files: string[], options: DemoOptions): Promise<void> {
+  const output = outputOf(context, options);
+  const { seconds, buckets, copies, producers } = options;
+  // An unreadable text is found before anything is created; the writers load it again.
+  loadCorpus(files);
+  const root = options.root ?? mkdtempSync(join(tmpdir(), 'asterlog-demo-'));
+  const temporary = options.root === undefined && options.keep !== true;
+  try {
+    const figures = await runDemo(context, output, {
+      store: {
+        root,
+        buckets,
+        copies,
+        star: 'main',
+        basin: 'default',
+        sessionTimeout: 15_000,
+        closeTimeout: 30_000,
+      },
+      seconds,
+      producers,
+      streams: Math.min(options.streams, producers),
+      batchRecords: DEMO_BATCH_RECORDS,
+      inFlight: DEMO_IN_FLIGHT,
+      files,
+    });
+    output.result(demoDocument(figures), () => ['', ...demoLines(figures, output.out.paint)]);
+    if (!demoPassed(figures)) context.setExit(EXIT_CODES.failed.code);
+  } finally {
+    if (temporary) rmSync(root, { recursive: true, force: true });
+  }
+  if (!temporary) output.note(`the data is in ${root}`);
+}

@@ -1,0 +1,95 @@
+/** Options that say where the data is and how it is kept, and the engines they open. */
+import { Option, type Command } from 'commander';
+import { existsSync } from 'node:fs';
+import type { Engine, FenceProgress, ReadOnlyEngine } from '../engine/api.ts';
+import { EngineError } from '../lib/errors.ts';
+import type { Log } from '../ports/log.ts';
+import { LIMITS } from '../protocol/limits.ts';
+import { duration, integerIn } from './parse.ts';
+
+/** Which data: every command has these. */
+export interface StoreOptions {
+  readonly root: string;
+  readonly buckets: number;
+  readonly star: string;
+  readonly basin: string;
+}
+
+/** How it is written: commands that open an engine have these besides. */
+export interface WriterOptions extends StoreOptions {
+  readonly copies?: number;
+  readonly sessionTimeout: number;
+  /** Another name of the same option. */
+  readonly oxiaSessionTimeout?: number;
+  readonly closeTimeout: number;
+  readonly supersede?: boolean;
+}
+
+export interface OpenHooks {
+  readonly log?: Log;
+  readonly onFenceProgress?: (progress: FenceProgress) => void;
+  /** Settings for which there is no option. */
+  readonly settings?: Readonly<Record<string, number>>;
+}
+
+/** Opens engines; tests put another one in place. */
+export interface EngineDoor {
+  openEngine(options: WriterOptions, hooks?: OpenHooks): Promise<Engine>;
+  openReader(options: StoreOptions): Promise<ReadOnlyEngine>;
+}
+
+export function addStoreOptions(command: Command): Command {
+  return command
+    .addOption(new Option('--root <dir>', 'data directory').env('ASTERLOG_ROOT').default('./data'))
+    .addOption(
+      new Option('--buckets <count>', 'buckets in it, one directory each')
+        .argParser(integerIn(1, LIMITS.buckets))
+        .default(3),
+    )
+    .option('--star <name>', 'the chain; one live process a star', 'main')
+    .option('--basin <name>', 'name space of the streams', 'default');
+}
+
+export function addWriterOptions(command: Command): Command {
+  const sessionTimeout = '--session-timeout <duration>';
+  return addStoreOptions(command)
+    .addOption(
+      new Option(
+        '--copies <count>',
+        'copies that make a record durable; default: a majority of the buckets',
+      ).argParser(integerIn(1, LIMITS.buckets)),
+    )
+    .addOption(
+      new Option(sessionTimeout, 'silence after which this process counts as dead')
+        .argParser(duration)
+        .default(15_000, '15s'),
+    )
+    .addOption(new Option('--oxia-session-timeout <duration>').argParser(duration).hideHelp())
+    .option('--supersede', 'replace a live process of the same star instead of failing')
+    .addOption(
+      new Option('--close-timeout <duration>', 'longest wait for an orderly end')
+        .argParser(duration)
+        .default(10_000, '10s'),
+    );
+}
+
+/** A command that only looks must not look at an empty place that it would have to create. */
+export function requireRoot({ root }: StoreOptions): void {
+  if (existsSync(root)) return;
+  throw new EngineError('INVALID_OPTION', 'there is no data directory', {
+    details: { option: 'root', value: root },
+  });
+}
+
+/** The settings that the options stand for. */
+export function settingsOf(options: StoreOptions & Partial<WriterOptions>): object {
+  const { star, basin, copies, supersede } = options;
+  const sessionTimeout = options.oxiaSessionTimeout ?? options.sessionTimeout;
+  return {
+    star,
+    basin,
+    ...(copies === undefined ? {} : { copyQuorum: copies }),
+    ...(sessionTimeout === undefined ? {} : { sessionTimeoutMillis: sessionTimeout }),
+    ...(supersede === true ? { supersede } : {}),
+  };
+}
