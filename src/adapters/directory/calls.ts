@@ -1,0 +1,171 @@
+import { EngineError } from '../../lib/errors.ts';
+import { abortedError } from '../../lib/wait.ts';
+
+/** One call of a bucket's client while it runs. */
+export interface Call {
+  /** Set once the caller has been answered without waiting for the work. */
+  readonly abandoned: EngineError | undefined;
+  /**
+   * Runs `work`, during which the caller is not answered, whatever happens: it would take back
+   * memory that the system still reads.
+   */
+  whileTouching<T>(work: () => Promise<T>): Promise<T>;
+}
+
+export interface CallRequest<T> {
+  /** Names the call in errors. */
+  readonly what: string;
+  readonly signal: AbortSignal | undefined;
+  readonly work: (call: Call) => Promise<T>;
+  /** The outcome of a call that is answered before its work has ended. */
+  readonly unknown: (cause: EngineError) => T;
+}
+
+/**
+ * A lane of calls: at most so many at work, the rest in a queue, each bounded in time. Work that
+ * outlives its answer keeps its place in the lane until it ends, so that a file system that hangs
+ * holds a bounded number of threads, files and buffers.
+ */
+export class Calls {
+  readonly #bucket: string;
+  readonly #concurrent: number;
+  readonly #timeoutMillis: number;
+  readonly #queue = new Set<() => void>();
+  #active = 0;
+  #isClosed = false;
+  #idle: (() => void)[] = [];
+
+  constructor(bucket: string, concurrent: number, timeoutMillis: number) {
+    this.#bucket = bucket;
+    this.#concurrent = concurrent;
+    this.#timeoutMillis = timeoutMillis;
+  }
+
+  run<T>(request: CallRequest<T>): Promise<T> {
+    const { signal, unknown } = request;
+    if (this.#isClosed) return Promise.resolve(unknown(this.#closedError()));
+    if (signal?.aborted === true) {
+      return Promise.resolve(unknown(abortedError(signal, request.what)));
+    }
+    return new Promise((resolve, reject) => {
+      const start = (): void => {
+        this.#queue.delete(start);
+        this.#active++;
+        void running.work().finally(() => this.#ended());
+      };
+      const running = new RunningCall(request, {
+        resolve,
+        reject,
+        cancel: () => this.#queue.delete(start),
+        timeout: () => this.#timeoutError(request.what),
+        timeoutMillis: this.#timeoutMillis,
+      });
+      if (this.#active < this.#concurrent) start();
+      else this.#queue.add(start);
+    });
+  }
+
+  /** Takes no more calls and waits for those there are. False: some hang past their time-out. */
+  async close(): Promise<boolean> {
+    this.#isClosed = true;
+    if (this.#active === 0) return true;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#idle.push(resolve);
+      timer = setTimeout(resolve, this.#timeoutMillis);
+    });
+    clearTimeout(timer);
+    return this.#active === 0;
+  }
+
+  #ended(): void {
+    this.#active--;
+    const [next] = this.#queue;
+    if (next !== undefined) next();
+    else if (this.#active === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  #closedError(): EngineError {
+    return new EngineError('CLOSED', 'bucket store is closed', {
+      details: { bucket: this.#bucket },
+    });
+  }
+
+  #timeoutError(what: string): EngineError {
+    return new EngineError('BUCKET_UNAVAILABLE', 'bucket directory did not answer in time', {
+      details: { bucket: this.#bucket, call: what, timeoutMillis: this.#timeoutMillis },
+      sideEffects: 'possible',
+    });
+  }
+}
+
+interface RunningCallOptions<T> {
+  readonly resolve: (outcome: T) => void;
+  readonly reject: (error: Error) => void;
+  /** Takes the call out of the queue, if it is still there. */
+  readonly cancel: () => void;
+  readonly timeout: () => EngineError;
+  readonly timeoutMillis: number;
+}
+
+class RunningCall<T> implements Call {
+  abandoned: EngineError | undefined;
+  readonly #request: CallRequest<T>;
+  readonly #options: RunningCallOptions<T>;
+  readonly #timer: NodeJS.Timeout;
+  readonly #onAbort: (() => void) | undefined;
+  #isTouching = false;
+
+  constructor(request: CallRequest<T>, options: RunningCallOptions<T>) {
+    this.#request = request;
+    this.#options = options;
+    const { signal, what } = request;
+    this.#timer = setTimeout(() => this.#abandon(options.timeout()), options.timeoutMillis);
+    if (signal !== undefined) {
+      this.#onAbort = () => this.#abandon(abortedError(signal, what));
+      signal.addEventListener('abort', this.#onAbort, { once: true });
+    }
+  }
+
+  async work(): Promise<void> {
+    try {
+      const outcome = await this.#request.work(this);
+      if (this.abandoned !== undefined) return;
+      this.#release();
+      this.#options.resolve(outcome);
+    } catch (error) {
+      if (this.abandoned !== undefined) return;
+      this.#release();
+      this.#options.reject(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  async whileTouching<R>(work: () => Promise<R>): Promise<R> {
+    this.#isTouching = true;
+    try {
+      return await work();
+    } finally {
+      this.#isTouching = false;
+      if (this.abandoned !== undefined) this.#answer(this.abandoned);
+    }
+  }
+
+  #abandon(cause: EngineError): void {
+    if (this.abandoned !== undefined) return;
+    this.abandoned = cause;
+    this.#release();
+    this.#options.cancel();
+    if (!this.#isTouching) this.#answer(cause);
+  }
+
+  #answer(cause: EngineError): void {
+    this.#options.resolve(this.#request.unknown(cause));
+  }
+
+  #release(): void {
+    clearTimeout(this.#timer);
+    if (this.#onAbort !== undefined) {
+      this.#request.signal?.removeEventListener('abort', this.#onAbort);
+    }
+  }
+}

@@ -1,0 +1,95 @@
+import { randomBytes } from 'node:crypto';
+import { deferred, type Deferred } from '../../lib/wait.ts';
+import type { Processes } from '../../ports/processes.ts';
+import { codeOf } from './failure.ts';
+import type { DirectoryFileSystem } from './file-system.ts';
+import { judgeOwner, ownerPrefix } from './temp-names.ts';
+
+/** Files that wait to be closed and unlinked. More makes creations wait. */
+const BACKLOG_MAX = 128;
+const DISPOSERS = 2;
+
+export interface TempFile {
+  readonly path: string;
+  readonly fd: number;
+}
+
+/** Names temporary files and gets rid of them, behind the answers but never far behind. */
+export class TempFiles {
+  readonly path: string;
+  readonly #prefix: string;
+  readonly #fileSystem: DirectoryFileSystem;
+  readonly #doomed: TempFile[] = [];
+  #sequence = 0;
+  #disposers = 0;
+  #room: Deferred<void> | undefined;
+  #drained: Deferred<void> | undefined;
+
+  constructor(path: string, processes: Processes, fileSystem: DirectoryFileSystem) {
+    this.path = path;
+    // Two stores of one process, or of two processes with one pid, must not meet.
+    this.#prefix = `${path}/${ownerPrefix(processes.self())}.${randomBytes(6).toString('hex')}`;
+    this.#fileSystem = fileSystem;
+  }
+
+  nextPath(): string {
+    return `${this.#prefix}.${(this.#sequence++).toString(36)}`;
+  }
+
+  /** Something to wait for while too many files wait to be disposed of. */
+  room(): Promise<void> | undefined {
+    if (this.#doomed.length < BACKLOG_MAX) return undefined;
+    this.#room ??= deferred();
+    return this.#room.promise;
+  }
+
+  /** Takes over the descriptor and the name. Failures are left to the next sweep. */
+  discard(file: TempFile): void {
+    this.#doomed.push(file);
+    if (this.#disposers < DISPOSERS) void this.#dispose();
+  }
+
+  async drained(): Promise<void> {
+    if (this.#disposers === 0) return;
+    this.#drained ??= deferred();
+    await this.#drained.promise;
+  }
+
+  /**
+   * Removes what earlier processes left behind. A file with a second name is published and its
+   * temporary name is of no use; one without was never published and never will be: it goes when
+   * its owner cannot be at work any more.
+   */
+  async sweep(processes: Processes): Promise<void> {
+    for (const name of await this.#fileSystem.readdir(this.path)) {
+      const path = `${this.path}/${name}`;
+      try {
+        const { linkCount } = await this.#fileSystem.stat(path);
+        if (linkCount > 1 || judgeOwner(name, processes) === 'dead') {
+          await this.#fileSystem.unlink(path);
+        }
+      } catch (error) {
+        // Its owner or another sweep was faster.
+        if (codeOf(error) !== 'ENOENT') throw error;
+      }
+    }
+  }
+
+  async #dispose(): Promise<void> {
+    this.#disposers++;
+    for (let file = this.#doomed.shift(); file !== undefined; file = this.#doomed.shift()) {
+      if (this.#doomed.length < BACKLOG_MAX) this.#giveRoom();
+      await this.#fileSystem.close(file.fd).catch(() => undefined);
+      await this.#fileSystem.unlink(file.path).catch(() => undefined);
+    }
+    this.#disposers--;
+    if (this.#disposers > 0) return;
+    this.#drained?.resolve();
+    this.#drained = undefined;
+  }
+
+  #giveRoom(): void {
+    this.#room?.resolve();
+    this.#room = undefined;
+  }
+}
