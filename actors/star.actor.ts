@@ -109,11 +109,6 @@ export class StarActor implements StreamHost {
     return this.#epoch;
   }
 
-  epochSource(): { readonly star: string; readonly epoch: number; readonly set: string } {
-    const { star, epoch, set } = this.epoch().record;
-    return { star, epoch, set };
-  }
-
   tenure(): Tenure {
     const { star, incarnation, class: storageClass, epoch } = this.epoch().record;
     return { star, incarnation, class: storageClass, epoch };
@@ -128,8 +123,11 @@ export class StarActor implements StreamHost {
     const snapshot = this.#machine.getSnapshot();
     if (snapshot.matches('serving')) return;
     if (this.#failure !== undefined) throw this.#failure;
-    if (snapshot.matches('halted') && this.#epoch !== undefined) throw this.#epoch.writer.fencedError();
-    throw new EngineError('CLOSED', 'the engine was closed', { details: { star: this.settings.star } });
+    if (snapshot.matches('halted') && this.#epoch !== undefined)
+      throw this.#epoch.writer.fencedError();
+    throw new EngineError('CLOSED', 'the engine was closed', {
+      details: { star: this.settings.star },
+    });
   }
 
   /** Opens a stream, or shares the actor that leads it already. */
@@ -184,7 +182,12 @@ export class StarActor implements StreamHost {
     return this.#lease.isRegistered(star, incarnation, signal);
   }
 
-  async settleFor(streamId: string, star: string, epoch: number, signal: AbortSignal): Promise<void> {
+  async settleFor(
+    streamId: string,
+    star: string,
+    epoch: number,
+    signal: AbortSignal,
+  ): Promise<void> {
     await this.fences.fence({ star, epoch }, { signal });
     assert(this.#settlements !== undefined, 'settlements are known once the star has registered');
     await this.#settlements.covered(star, epoch, streamId, { signal });
@@ -204,10 +207,14 @@ export class StarActor implements StreamHost {
     const left = [...this.streams.values()].filter((actor) => !actor.isLeading).length;
     await this.kill();
     if (limited.signal.aborted && left > 0) {
-      throw new EngineError('DEADLINE_EXCEEDED', 'streams were abandoned: their next open settles them', {
-        details: { abandonedStreams: left },
-        sideEffects: 'possible',
-      });
+      throw new EngineError(
+        'DEADLINE_EXCEEDED',
+        'streams were abandoned: their next open settles them',
+        {
+          details: { abandonedStreams: left },
+          sideEffects: 'possible',
+        },
+      );
     }
   }
 
@@ -231,7 +238,10 @@ export class StarActor implements StreamHost {
 
   #createMachine(): ActorRefFrom<typeof starMachine> {
     const { signal } = this.#controller;
-    const run = (self: { send(event: StarEvent): void }, effect: () => Promise<StarEvent>): void => {
+    const run = (
+      self: { send(event: StarEvent): void },
+      effect: () => Promise<StarEvent>,
+    ): void => {
       runEffect<StarEvent>(self, signal, effect, (error) => {
         this.#failure = error;
         return { type: 'effect.failed', code: error.code };
@@ -247,7 +257,10 @@ export class StarActor implements StreamHost {
             signal,
             () => this.#recover(),
             (error) => {
-              this.ports.log.warn({ code: error.code, message: error.message }, 'recovery did not end');
+              this.ports.log.warn(
+                { code: error.code, message: error.message },
+                'recovery did not end',
+              );
               return { type: 'recovery.failed', code: error.code };
             },
           ),
@@ -291,7 +304,10 @@ export class StarActor implements StreamHost {
 
   async #mint(): Promise<StarEvent> {
     const { ports, settings } = this;
-    assert(this.#lease !== undefined && this.#set !== undefined, 'M0 a star registers before it mints');
+    assert(
+      this.#lease !== undefined && this.#set !== undefined,
+      'M0 a star registers before it mints',
+    );
     const minted = await mintEpoch(
       ports,
       {
@@ -336,9 +352,13 @@ export class StarActor implements StreamHost {
 
   #leaseLost(): void {
     this.ports.log.error({ star: this.settings.star }, 'the lease of this star was lost');
-    this.#failure = new EngineError('LEASE_LOST', 'the lease of this star was lost: open the engine again', {
-      details: { star: this.settings.star },
-    });
+    this.#failure = new EngineError(
+      'LEASE_LOST',
+      'the lease of this star was lost: open the engine again',
+      {
+        details: { star: this.settings.star },
+      },
+    );
     // The star halts; its epoch is fenced by whoever takes over, or by its own next start.
     this.#epoch?.writer.halt({ slot: this.#epoch.writer.next, bucket: '', found: 'fenced' });
     this.#send({ type: 'lease.lost' });
@@ -400,8 +420,12 @@ export class StarActor implements StreamHost {
 }
 
 function limboError(name: string): EngineError {
-  return new EngineError('STREAM_IN_LIMBO', 'the last leadership of this stream is not released yet', {
-    details: { name },
-    retryAfterMillis: 5_000,
-  });
+  return new EngineError(
+    'STREAM_IN_LIMBO',
+    'the last leadership of this stream is not released yet',
+    {
+      details: { name },
+      retryAfterMillis: 5_000,
+    },
+  );
 }

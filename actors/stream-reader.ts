@@ -10,7 +10,7 @@ import type { BucketSets } from './bucket-set.ts';
 import { readSpan, readSpans } from './object-reader.ts';
 import type { StarPorts } from './ports.ts';
 import { findByTimestamp, findRow, firstAtOrAfter, sourcesOf } from './ref-lookup.ts';
-import type { StreamActor } from './stream.actor.ts';
+import type { Span } from '../src/protocol/records.ts';
 
 export interface ReadRequest extends WaitOptions {
   readonly from?: number | undefined;
@@ -23,8 +23,32 @@ export interface ReadRequest extends WaitOptions {
 export interface ReadHost {
   readonly ports: StarPorts;
   readonly sets: BucketSets;
-  /** The set id and epoch of flights that are still in memory. */
-  epochSource(): { readonly star: string; readonly epoch: number; readonly set: string };
+}
+
+/** An entry that is newer than the rows, or still in memory. */
+export interface RecentEntry {
+  readonly span: Span;
+  readonly source: { readonly star: string; readonly epoch: number; readonly set: string };
+  /** A copy of its bytes while they are in memory. */
+  copy(): Uint8Array | undefined;
+}
+
+/** What a reader knows of one stream besides its rows. */
+export interface ReadView {
+  readonly name: string;
+  readonly streamId: string;
+  /** The trim point: records below it are not read any more. */
+  readonly firstSeqNum: number;
+  readonly tailSeqNum: number;
+  /** Where recent entries begin; below it only rows know. */
+  readonly recentStart: number;
+  recent(seqNum: number): RecentEntry | undefined;
+  /** The first recent entry with a record at or after the timestamp. */
+  recentByTimestamp(timestamp: number): RecentEntry | undefined;
+  /** Resolves when the tail is confirmed, after the call began (L1). */
+  confirm(): Promise<void>;
+  /** Resolves when the tail is beyond the position, or the signal fired. */
+  tailBeyond(seqNum: number, signal: AbortSignal): Promise<void>;
 }
 
 /** @throws EngineError INVALID_POSITION for a position that no stream can have, or more than one. */
@@ -54,7 +78,7 @@ export function checkReadRequest(request: ReadRequest): void {
  */
 export async function* readBatches(
   host: ReadHost,
-  stream: StreamActor,
+  view: ReadView,
   request: ReadRequest,
 ): AsyncGenerator<readonly StoredRecord[], void, void> {
   checkReadRequest(request);
@@ -66,13 +90,13 @@ export async function* readBatches(
     let left = request.limit ?? Number.POSITIVE_INFINITY;
     if (left === 0) return;
     // The tail a position is judged by is confirmed after the read began.
-    if (request.tailOffset !== undefined || !request.live) await within(stream.confirm());
-    let position = await startPosition(host, stream, request, signal);
-    let confirmedTail = stream.tail.end;
+    if (request.tailOffset !== undefined || !request.live) await within(view.confirm());
+    let position = await startPosition(host, view, request, signal);
+    let confirmedTail = view.tailSeqNum;
     while (left > 0) {
       throwIfGivenUp(signal);
-      if (position < stream.tail.end) {
-        for await (const records of chunk(host, stream, position, left, signal)) {
+      if (position < view.tailSeqNum) {
+        for await (const records of chunk(host, view, position, left, signal)) {
           const wanted = records.slice(0, Math.min(left, records.length));
           position += wanted.length;
           left -= wanted.length;
@@ -83,12 +107,12 @@ export async function* readBatches(
         continue;
       }
       if (request.live === true) {
-        await stream.tailBeyond(position, signal);
+        await view.tailBeyond(position, signal);
         continue;
       }
       if (position >= confirmedTail) return;
-      await within(stream.confirm());
-      confirmedTail = stream.tail.end;
+      await within(view.confirm());
+      confirmedTail = view.tailSeqNum;
     }
   } finally {
     limited.release();
@@ -97,21 +121,21 @@ export async function* readBatches(
 
 async function startPosition(
   host: ReadHost,
-  stream: StreamActor,
+  view: ReadView,
   request: ReadRequest,
   signal: AbortSignal,
 ): Promise<number> {
-  const tail = stream.tail.end;
-  const first = stream.durableState.trimPoint;
+  const tail = view.tailSeqNum;
+  const first = view.firstSeqNum;
   if (request.tailOffset !== undefined) return Math.max(first, tail - request.tailOffset);
   if (request.timestamp !== undefined) {
-    return Math.max(first, await positionOfTimestamp(host, stream, request.timestamp, signal));
+    return Math.max(first, await positionOfTimestamp(host, view, request.timestamp, signal));
   }
   if (request.from === undefined) return first;
-  if (request.from < first) throw trimmedError(stream, request.from);
+  if (request.from < first) throw trimmedError(view, request.from);
   if (request.from > tail && request.live !== true) {
     throw new EngineError('BEYOND_TAIL', 'the position lies beyond the tail', {
-      details: { stream: stream.name, from: request.from, tail },
+      details: { stream: view.name, from: request.from, tail },
     });
   }
   return request.from;
@@ -119,12 +143,12 @@ async function startPosition(
 
 async function positionOfTimestamp(
   host: ReadHost,
-  stream: StreamActor,
+  view: ReadView,
   timestamp: number,
   signal: AbortSignal,
 ): Promise<number> {
-  const streamId = stream.record.stream;
-  if (stream.tail.start > 0) {
+  const streamId = view.streamId;
+  if (view.recentStart > 0) {
     const found = await findByTimestamp(host.ports, streamId, timestamp, { signal });
     if (found !== undefined) {
       const source = { streamId, ...found.row, span: found.span };
@@ -132,9 +156,9 @@ async function positionOfTimestamp(
       return firstAtOrAfter(records, timestamp)?.seqNum ?? found.span.seq;
     }
   }
-  const entry = stream.tail.findEntryByTimestamp(timestamp);
-  if (entry === undefined) return stream.tail.end;
-  for await (const records of chunk(host, stream, entry.span.seq, 1, signal)) {
+  const entry = view.recentByTimestamp(timestamp);
+  if (entry === undefined) return view.tailSeqNum;
+  for await (const records of chunk(host, view, entry.span.seq, 1, signal)) {
     const record = firstAtOrAfter(records, timestamp);
     if (record !== undefined) return record.seqNum;
   }
@@ -144,20 +168,20 @@ async function positionOfTimestamp(
 /** Up to `limit` records from `position` on, as far as one entry in memory or one ref row goes. */
 async function* chunk(
   host: ReadHost,
-  stream: StreamActor,
+  view: ReadView,
   position: number,
   limit: number,
   signal: AbortSignal,
 ): AsyncGenerator<readonly StoredRecord[], void, void> {
-  if (position < stream.durableState.trimPoint) throw trimmedError(stream, position);
+  if (position < view.firstSeqNum) throw trimmedError(view, position);
   const { ports, sets } = host;
-  const streamId = stream.record.stream;
-  const recent = stream.tail.find(position);
+  const streamId = view.streamId;
+  const recent = view.recent(position);
   if (recent !== undefined) {
-    const { span, flight, entry } = recent;
-    const bytes = flight.copyEntry(entry);
+    const { span } = recent;
+    const bytes = recent.copy();
     ports.metrics.counter(bytes === undefined ? 'read.fromBuckets' : 'read.fromMemory').add();
-    const source = { streamId, ...host.epochSource(), span };
+    const source = { streamId, ...recent.source, span };
     yield* pages(
       bytes === undefined
         ? await readSpan(ports, sets, source, { signal })
@@ -169,7 +193,7 @@ async function* chunk(
   const row = await findRow(ports, streamId, position, { signal });
   if (row === undefined) {
     throw new EngineError('DATA_LOSS', 'no ref row covers an acknowledged record', {
-      details: { stream: stream.name, position },
+      details: { stream: view.name, position },
     });
   }
   const sources = sourcesOf(streamId, row, position, position + limit);
@@ -189,9 +213,9 @@ function* pages(
   }
 }
 
-function trimmedError(stream: StreamActor, from: number): EngineError {
+function trimmedError(view: ReadView, from: number): EngineError {
   return new EngineError('TRIMMED', 'records below the trim point are not read any more', {
-    details: { stream: stream.name, from, first: stream.durableState.trimPoint },
+    details: { stream: view.name, from, first: view.firstSeqNum },
   });
 }
 

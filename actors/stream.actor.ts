@@ -13,7 +13,8 @@ import { streamMachine, type StreamEvent, type StreamOutcome } from '../machines
 import { AppendBatch, encodeBatch, type BatchOwner, type Position } from './append-batch.ts';
 import { xstateClock } from './epoch.actor.ts';
 import { StreamGate, type GateHost } from './stream-gate.ts';
-import { StreamTail } from './stream-tail.ts';
+import type { ReadView, RecentEntry } from './stream-reader.ts';
+import { StreamTail, type TailEntry } from './stream-tail.ts';
 import type { Admission } from './admission.ts';
 
 export interface StreamHost extends GateHost {
@@ -22,7 +23,7 @@ export interface StreamHost extends GateHost {
   onEnded(actor: StreamActor): void;
 }
 
-export class StreamActor implements BatchOwner {
+export class StreamActor implements BatchOwner, ReadView {
   readonly name: string;
   readonly #host: StreamHost;
   readonly #gate: StreamGate;
@@ -74,8 +75,35 @@ export class StreamActor implements BatchOwner {
     return { seqNum: this.#tail.end, timestamp: this.#durable.lastTimestamp };
   }
 
-  get durableState(): StreamState {
-    return this.#durable;
+  get streamId(): string {
+    return this.record.stream;
+  }
+
+  get firstSeqNum(): number {
+    return this.#durable.trimPoint;
+  }
+
+  get tailSeqNum(): number {
+    return this.#tail.end;
+  }
+
+  get recentStart(): number {
+    return this.#tail.start;
+  }
+
+  recent(seqNum: number): RecentEntry | undefined {
+    return this.#recentOf(this.#tail.find(seqNum));
+  }
+
+  recentByTimestamp(timestamp: number): RecentEntry | undefined {
+    return this.#recentOf(this.#tail.findEntryByTimestamp(timestamp));
+  }
+
+  #recentOf(found: TailEntry | undefined): RecentEntry | undefined {
+    if (found === undefined) return undefined;
+    const { span, flight, entry } = found;
+    const { star, epoch, set } = this.#host.epoch().record;
+    return { span, source: { star, epoch, set }, copy: () => flight.copyEntry(entry) };
   }
 
   get isLeading(): boolean {
@@ -204,7 +232,9 @@ export class StreamActor implements BatchOwner {
 
   /** Begins a Finish; `ended` tells when it is over. */
   finish(outcome: StreamOutcome): void {
-    this.#refuse(new EngineError('CLOSED', 'the stream was closed', { details: { stream: this.name } }));
+    this.#refuse(
+      new EngineError('CLOSED', 'the stream was closed', { details: { stream: this.name } }),
+    );
     this.#machine.send({ type: 'finish.requested', outcome });
   }
 
@@ -278,7 +308,9 @@ export class StreamActor implements BatchOwner {
         leaveWriter: ({ self, context }) =>
           run(self, () => gate.leave(tailOf(), context.outcome ?? 'released')),
         stopServing: () =>
-          this.#refuse(new EngineError('CLOSED', 'the stream was closed', { details: { stream: this.name } })),
+          this.#refuse(
+            new EngineError('CLOSED', 'the stream was closed', { details: { stream: this.name } }),
+          ),
       },
     });
     const actor = createActor(machine, {

@@ -1,2 +1,15 @@
 /** The public door of the package: everything users import comes through here. */
+export { createEngine, openReader } from './engine/create.ts';
+export type { CreateEngineOptions } from './engine/create.ts';
+export { directoryComponents, memoryComponents } from './engine/components.ts';
+export type { Components, DirectoryComponents, MemoryComponents } from './engine/components.ts';
+export type * from './engine/api.ts';
 export { AssertionError } from './lib/assert.ts';
+export { EngineError, ERROR_CODES } from './lib/errors.ts';
+export type { ErrorCode, ErrorDetails, ErrorKind, SideEffects } from './lib/errors.ts';
+export type { HistogramSummary, MetricsSnapshot } from './lib/metrics.ts';
+export type { Log } from './ports/log.ts';
+export { LIMITS } from './protocol/limits.ts';
+export { DEFAULT_SETTINGS } from './protocol/settings.ts';
+export type { EngineSettings } from './protocol/settings.ts';
+export type { StreamConfig } from './protocol/records.ts';

@@ -48,7 +48,9 @@ let memoryCount = 0;
  *
  * @throws EngineError INVALID_OPTION
  */
-export function memoryComponents(options: v.InferInput<typeof memoryOptions> = {}): MemoryComponents {
+export function memoryComponents(
+  options: v.InferInput<typeof memoryOptions> = {},
+): MemoryComponents {
   const { buckets, id } = parse(memoryOptions, options);
   return { kind: 'memory', buckets, id: id ?? `memory-${(memoryCount++).toString()}` };
 }

@@ -66,5 +66,9 @@ function check(options: CreateEngineOptions): CreateEngineOptions & {
     });
   }
   const components = checkComponents(options.components);
-  return { ...options, components, settings: resolveSettings(options.settings, bucketCountOf(components)) };
+  return {
+    ...options,
+    components,
+    settings: resolveSettings(options.settings, bucketCountOf(components)),
+  };
 }

@@ -92,7 +92,9 @@ export class HostedEngine implements Engine {
       registerStream(this.#star.ports, request, wait),
     );
     if (!created) {
-      throw new EngineError('STREAM_EXISTS', 'a stream has this name already', { details: { name } });
+      throw new EngineError('STREAM_EXISTS', 'a stream has this name already', {
+        details: { name },
+      });
     }
     return infoOf(record);
   }
@@ -176,7 +178,11 @@ export class HostedEngine implements Engine {
     return withDefaultTimeout(options, this.#star.settings.defaultTimeoutMillis);
   }
 
-  #within<T>(what: string, options: WaitOptions, run: (wait: WaitOptions) => Promise<T>): Promise<T> {
+  #within<T>(
+    what: string,
+    options: WaitOptions,
+    run: (wait: WaitOptions) => Promise<T>,
+  ): Promise<T> {
     throwIfAborted(options.signal, what);
     const wait = this.#withDefault(options);
     return waitFor(this.#star.ports.clock, run({ signal: options.signal }), wait, what);

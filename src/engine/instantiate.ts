@@ -1,5 +1,7 @@
 /** Turns component descriptors into ports, in the thread where the star runs. */
+import { access } from 'node:fs/promises';
 import { join } from 'node:path';
+import { EngineError } from '../lib/errors.ts';
 import { Metrics } from '../lib/metrics.ts';
 import type { ResolvedSettings } from '../protocol/settings.ts';
 import { SILENT_LOG, type Log } from '../ports/log.ts';
@@ -74,6 +76,9 @@ async function directoryStores(
   components: DirectoryComponents,
   mode: 'read' | 'write',
 ): Promise<Stores> {
+  const directory = join(components.root, 'metastore');
+  if (mode === 'read') await checkPresent(components.root, directory);
+  const processes = systemProcesses();
   const opened: { close(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {
     await Promise.all(opened.map((store) => store.close()));
@@ -81,17 +86,33 @@ async function directoryStores(
   try {
     const buckets: BucketStore[] = [];
     for (const { name, path } of components.buckets) {
-      const bucket = await DirectoryBucketStore.open({ name, root: path, readOnly: mode === 'read' });
+      const bucket = await DirectoryBucketStore.open({
+        name,
+        root: path,
+        processes,
+        readOnly: mode === 'read',
+      });
       opened.push(bucket);
       buckets.push(bucket);
     }
-    const path = join(components.root, 'metastore');
-    const metastore = await LmdbMetastore.open({ path, readOnly: mode === 'read' });
+    const metastore = await LmdbMetastore.open({ directory });
     opened.push(metastore);
     return { buckets, metastore, close };
   } catch (error) {
     await close();
     throw error;
+  }
+}
+
+/** Looking at data creates none. */
+async function checkPresent(root: string, directory: string): Promise<void> {
+  try {
+    await access(directory);
+  } catch (cause) {
+    throw new EngineError('INVALID_OPTION', 'this directory holds no data', {
+      cause,
+      details: { option: 'components.root', value: root },
+    });
   }
 }
 

@@ -14,9 +14,13 @@ export function checkStreamName(name: unknown): string {
     });
   }
   if (!isWellFormed(name)) {
-    throw new EngineError('INVALID_NAME', 'a stream name is well-formed text: it holds a lone surrogate', {
-      details: { name: Buffer.from(name).toString() },
-    });
+    throw new EngineError(
+      'INVALID_NAME',
+      'a stream name is well-formed text: it holds a lone surrogate',
+      {
+        details: { name: Buffer.from(name).toString() },
+      },
+    );
   }
   const bytes = Buffer.byteLength(name);
   if (bytes < 1 || bytes > LIMITS.streamNameBytes) {
@@ -25,7 +29,9 @@ export function checkStreamName(name: unknown): string {
     });
   }
   if (name === '.' || name === '..') {
-    throw new EngineError('INVALID_NAME', 'a stream name is neither . nor ..', { details: { name } });
+    throw new EngineError('INVALID_NAME', 'a stream name is neither . nor ..', {
+      details: { name },
+    });
   }
   return name;
 }

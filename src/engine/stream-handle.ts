@@ -130,7 +130,9 @@ export async function* typedBatches(
   for await (const batch of batches) {
     const typed = batch.map(typedRecord);
     const wanted =
-      options.ignoreCommands === true ? typed.filter(({ command }) => command === undefined) : typed;
+      options.ignoreCommands === true
+        ? typed.filter(({ command }) => command === undefined)
+        : typed;
     if (wanted.length > 0) yield wanted;
   }
 }
