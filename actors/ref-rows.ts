@@ -3,6 +3,7 @@
  * here, in any number of processes at once; `test/model/ref-rows.test.ts` explores their races.
  * Rules of a row: src/protocol/ref-rows.ts. Source: DESIGN "Ref rows form one chain per stream".
  */
+import { assert, assertNever } from '../src/lib/assert.ts';
 import { backoffMillis } from '../src/lib/backoff.ts';
 import { EngineError } from '../src/lib/errors.ts';
 import { sleep, throwIfAborted } from '../src/lib/wait.ts';
@@ -11,11 +12,10 @@ import type { SourceEntry } from '../src/protocol/coverage.ts';
 import { refRowKey, refsPrefix, unpad } from '../src/protocol/keys.ts';
 import { encodeRecordValue, parseRecordValue, refRow } from '../src/protocol/records.ts';
 import type { RefRow } from '../src/protocol/records.ts';
-import { chainEnd, nextRow, rowFault } from '../src/protocol/ref-rows.ts';
-import type { RowSource } from '../src/protocol/ref-rows.ts';
+import { buildStep, rowFault } from '../src/protocol/ref-rows.ts';
+import type { BuilderView, NewRefRow, RowSource } from '../src/protocol/ref-rows.ts';
 import { META_VALUE_BYTES_MAX, partitionOf } from '../src/ports/metastore.ts';
 import type { MetaEntry, MetaVersion } from '../src/ports/metastore.ts';
-import { assert } from '../src/lib/assert.ts';
 import { conditionalPut } from './conditional-write.ts';
 import type { StarPorts } from './ports.ts';
 
@@ -90,45 +90,60 @@ export async function extendRows(
   options: WaitOptions = {},
 ): Promise<ExtendResult> {
   const { streamId, entries } = request;
-  const { clock, random, metastore } = ports;
-  let last = await readLastRow(ports, streamId, options);
-  let isFresh = false;
+  const { clock, random } = ports;
   let stalledRounds = 0;
+  let view: BuilderView = { last: undefined, isFresh: false, triedAt: undefined };
+  let last = await readLastRow(ports, streamId, options);
   for (;;) {
     throwIfAborted(options.signal, 'extending rows');
-    const step = nextRow(last?.row, entries, request, META_VALUE_BYTES_MAX);
-    if (step.kind === 'covered') return { kind: 'covered', end: step.end, last };
-    if (step.kind === 'gap') {
-      if (isFresh) return step;
-      last = await readLastRowFresh(ports, streamId, options);
-      isFresh = true;
-      continue;
+    view = { ...view, last: last?.row };
+    const step = buildStep(view, entries, request, META_VALUE_BYTES_MAX);
+    switch (step.kind) {
+      case 'covered':
+        return { kind: 'covered', end: step.end, last };
+      case 'gap':
+        return step;
+      case 'create': {
+        await createRow(ports, streamId, step.row, options);
+        // Applied or not: that answer may itself come from reading back, so it makes no read fresh.
+        view = { ...view, isFresh: false, triedAt: step.row.start };
+        last = await readLastRow(ports, streamId, options);
+        stalledRounds = 0;
+        break;
+      }
+      case 'stalled':
+        if (++stalledRounds > STALLED_ROUNDS_MAX) throw stalledError(streamId, view.triedAt!);
+        await sleep(clock, backoffMillis(random, stalledRounds, STALL), options.signal);
+        last = await readLastRowFresh(ports, streamId, options);
+        break;
+      case 'readFresh':
+        last = await readLastRowFresh(ports, streamId, options);
+        view = { ...view, isFresh: true };
+        break;
+      default:
+        assertNever(step);
     }
-    const { row } = step;
-    const put = await conditionalPut(
-      metastore,
-      {
-        key: refRowKey(streamId, row.start),
-        expected: 'absent',
-        encode: (attempt) => encodeRecordValue({ ...row, attempt } satisfies RefRow),
-      },
-      { clock, random, ...options },
-    );
-    if (put.kind === 'applied') ports.metrics.counter('rows.created').add();
-    else ports.metrics.counter('rows.conflicts').add();
-    last = await readLastRow(ports, streamId, options);
-    // A read that follows an acknowledged write on the partition is as new as that write.
-    isFresh = put.kind === 'applied';
-    if (chainEnd(last?.row) > row.start) {
-      stalledRounds = 0;
-      continue;
-    }
-    last = await readLastRowFresh(ports, streamId, options);
-    isFresh = true;
-    if (chainEnd(last?.row) > row.start) continue;
-    if (++stalledRounds > STALLED_ROUNDS_MAX) throw stalledError(streamId, row.start);
-    await sleep(clock, backoffMillis(random, stalledRounds, STALL), options.signal);
   }
+}
+
+/** Creates the row, unless somebody else holds its key. */
+async function createRow(
+  ports: RowPorts,
+  streamId: string,
+  row: NewRefRow,
+  options: WaitOptions,
+): Promise<void> {
+  const { clock, random, metastore, metrics } = ports;
+  const put = await conditionalPut(
+    metastore,
+    {
+      key: refRowKey(streamId, row.start),
+      expected: 'absent',
+      encode: (attempt) => encodeRecordValue({ ...row, attempt } satisfies RefRow),
+    },
+    { clock, random, ...options },
+  );
+  metrics.counter(put.kind === 'applied' ? 'rows.created' : 'rows.conflicts').add();
 }
 
 /**

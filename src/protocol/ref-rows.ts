@@ -84,6 +84,41 @@ export function nextRow(
   return { kind: 'create', row: { start, end, star, epoch, set, spans, state, builder } };
 }
 
+/** What a builder has read and done. It reads the last row after every answer to a create. */
+export interface BuilderView {
+  readonly last: RefRow | undefined;
+  /** Whether that read saw every write that was acknowledged before it began. */
+  readonly isFresh: boolean;
+  /** Where the row began that was tried last, whatever the answer was. */
+  readonly triedAt: number | undefined;
+}
+
+export type BuildStep =
+  | RowStep
+  /** Nothing may be concluded from this read: read the last row behind a barrier. */
+  | { readonly kind: 'readFresh' }
+  /** The chain does not move although a row was tried at its end: wait, then read behind a barrier. */
+  | { readonly kind: 'stalled' };
+
+/**
+ * What a builder does next. Coverage may be claimed from any read, because chains only grow; a gap
+ * only from a fresh one, and a row is not tried twice at one place on the word of an old read.
+ */
+export function buildStep(
+  view: BuilderView,
+  entries: readonly SourceEntry[],
+  source: RowSource,
+  valueBytesMax: number,
+): BuildStep {
+  const { last, isFresh, triedAt } = view;
+  const end = chainEnd(last);
+  if (triedAt !== undefined && end <= triedAt && !isFresh) return { kind: 'readFresh' };
+  // Below it, rows went away, as those of a deleted stream do: the entries decide.
+  if (end === triedAt) return { kind: 'stalled' };
+  const step = nextRow(last, entries, source, valueBytesMax);
+  return step.kind === 'gap' && !isFresh ? { kind: 'readFresh' } : step;
+}
+
 /** State after one more entry: the trim point only rises, the last token counts. */
 export function stateAfter(
   state: StreamState,
