@@ -5,6 +5,7 @@
  */
 import { backoffMillis } from '../src/lib/backoff.ts';
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
+import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { linkedSignal, sleep, throwIfAborted } from '../src/lib/wait.ts';
 import type { WaitOptions } from '../src/lib/wait.ts';
 import { decodeRecords } from '../src/format/records.ts';
@@ -102,7 +103,7 @@ export async function* readSpans(
 ): AsyncGenerator<{ readonly source: SpanSource; readonly records: StoredRecord[] }, void> {
   const concurrency = options.concurrency ?? DEFAULT_CONCURRENCY;
   const readAheadBytes = options.readAheadBytes ?? DEFAULT_READ_AHEAD_BYTES;
-  const leaving = new AbortController();
+  const leaving = forManyListeners(new AbortController());
   const onAbort = (): void => leaving.abort(options.signal!.reason);
   options.signal?.addEventListener('abort', onAbort, { once: true });
   const iterator = iterate(sources);

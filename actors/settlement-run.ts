@@ -6,6 +6,7 @@ import { createActor } from 'xstate';
 import type { ActorRefFrom } from 'xstate';
 import { assert } from '../src/lib/assert.ts';
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
+import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { deferred } from '../src/lib/wait.ts';
 import type { Deferred } from '../src/lib/wait.ts';
 import { CoveragePlan, streamOrder } from '../src/protocol/coverage.ts';
@@ -147,7 +148,7 @@ export class SettlementRun {
   }
 
   #effect(run: (signal: AbortSignal) => Promise<SettlementEvent>): void {
-    const controller = new AbortController();
+    const controller = forManyListeners(new AbortController());
     this.#controller = controller;
     runEffect(
       this.#actor,

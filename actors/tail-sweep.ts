@@ -6,6 +6,7 @@
  */
 import { backoffMillis } from '../src/lib/backoff.ts';
 import { forEachBounded } from '../src/lib/bounded.ts';
+import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { linkedSignal, sleep } from '../src/lib/wait.ts';
 import { PREAMBLE_BYTES } from '../src/format/preamble.ts';
 import { inspectSlotObject } from '../src/format/slot-object.ts';
@@ -51,6 +52,7 @@ export async function sweepTail(
     { signal: options.signal, timeoutMillis: PATIENCE_MILLIS },
     'sweeping',
   );
+  forManyListeners(limited.signal);
   try {
     const outcomes = await Promise.all(
       target.set.buckets.map((bucket) => sweepBucket(ports, bucket, target, limited.signal)),
