@@ -25,18 +25,20 @@ export interface StoredRecord {
 
 /** Timestamp, body length, header count: a record takes no less. */
 export const RECORD_BYTES_MIN = 13;
-/** Bytes of one body, name or value: lengths are 32-bit fields. */
-export const RECORD_BODY_BYTES_MAX = 0xffff_ffff;
 
 const TWO_32 = 0x1_0000_0000;
 const BODY_BYTES_AT = 8;
 const HEADER_COUNT_AT = 12;
 /** UTF-8 takes at most three bytes for each UTF-16 unit. */
 const UTF8_BYTES_A_UNIT_MAX = 3;
+/** From here on the native copy beats `set` into shared memory: 95 ns a call against 0.5 ns a byte. */
+const SHARED_FILL_BYTES_MIN = 192;
 const NO_HEADERS: StoredRecord['headers'] = Object.freeze([]);
 
+type Fill = (this: Uint8Array, bytes: Uint8Array, offset: number, end: number) => Uint8Array;
+const { fill, utf8Write } = Buffer.prototype as { fill: Fill; utf8Write?: Utf8Writer };
 /** The native write itself: `Buffer.write` spends half as long again on finding out that it is meant. */
-const writeUtf8 = utf8WriterOf((Buffer.prototype as { utf8Write?: Utf8Writer }).utf8Write);
+const writeUtf8 = utf8WriterOf(utf8Write);
 
 /** Bytes that the value takes when it is stored: UTF-8 for text. */
 export function byteLengthOf(bytes: Bytes): number {
@@ -67,7 +69,7 @@ export function meteredBytes(body: Bytes, headers: Headers): number {
  * Writes one record at `offset` and returns where it ends, `recordEncodedBytes` further on.
  * The caller has made sure that it fits; an overrun throws, and what it wrote means nothing.
  *
- * @param target - the memory; a Buffer is fastest where bodies are strings.
+ * @param target - the memory. Shared memory costs: a small record takes two to three times as long.
  * @param view - a DataView over exactly the same memory, made once for many records.
  */
 export function encodeRecord(
@@ -105,8 +107,12 @@ function writeHeaders(target: Uint8Array, offset: number, headers: Headers): num
 
 function writeBytes(target: Uint8Array, offset: number, bytes: Bytes): number {
   if (typeof bytes !== 'string') {
-    target.set(bytes, offset);
-    return offset + bytes.length;
+    const end = offset + bytes.length;
+    // Into shared memory, `set` goes byte by byte unless both sides happen to be aligned alike.
+    if (bytes.length >= SHARED_FILL_BYTES_MIN && target.buffer instanceof SharedArrayBuffer) {
+      fill.call(target, bytes, offset, end);
+    } else target.set(bytes, offset);
+    return end;
   }
   // The native write stops silently at the end of the memory; only near it is the length worth asking.
   if (offset + bytes.length * UTF8_BYTES_A_UNIT_MAX > target.length) {

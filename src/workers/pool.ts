@@ -9,6 +9,7 @@ import type { Compute } from '../ports/compute.ts';
 import type checksum from './checksum.worker.ts';
 import type { ChecksumTask } from './checksum.worker.ts';
 import { checksumRanges } from './inline.ts';
+import { Scratch } from './scratch.ts';
 
 export interface PooledComputeOptions {
   /** Worker threads, started together at the first task that needs one. */
@@ -19,16 +20,22 @@ export interface PooledComputeOptions {
   readonly worker?: WorkerFile;
 }
 
+/** From here on the hop is cheaper for this thread than the checksum; see bench/checksum.bench.ts. */
 export const DEFAULT_THRESHOLD_BYTES = 256 * 1024;
 
 /** Tasks that may wait in one worker: keeps it busy without a wake-up between them. */
 const TASKS_A_WORKER = 8;
+/** One copy that a worker reads and one that waits for it. */
+const COPIES_A_WORKER = 2;
 /** Pools that may break one after the other, without an answer between, before no more is started. */
 const FAILURES_MAX = 3;
 
 /**
  * A `Compute` over a pool of worker threads of fixed size. The threads start at the first large
  * task, never keep the process alive while idle, and end with `close()`.
+ *
+ * Bytes in shared memory are read where they are; others are copied into shared memory of the pool,
+ * of which there are two pieces a thread: while none is free, such tasks are done inline.
  *
  * Every task is answered: one whose worker fails, or that is outstanding at `close()`, is done in
  * the caller's thread instead. After repeated failures without an answer all work stays there.
@@ -41,6 +48,7 @@ class PooledCompute implements Compute {
   readonly #threads: number;
   readonly #thresholdBytes: number;
   readonly #worker: WorkerFile;
+  readonly #scratch: Scratch;
   #pool: Piscina | undefined;
   #failures = 0;
   #closed = false;
@@ -52,12 +60,17 @@ class PooledCompute implements Compute {
     this.#threads = threads;
     this.#thresholdBytes = thresholdBytes;
     this.#worker = worker ?? workerFile('checksum.worker', import.meta.url);
+    this.#scratch = new Scratch(threads * COPIES_A_WORKER);
   }
 
   checksums(bytes: Uint8Array, ranges: Uint32Array): Uint32Array | Promise<Uint32Array> {
+    const extent = extentOf(bytes, ranges);
     if (this.#closed || this.#failures >= FAILURES_MAX) return checksumRanges(bytes, ranges);
-    if (totalBytes(ranges) < this.#thresholdBytes) return checksumRanges(bytes, ranges);
-    return this.#runOnWorker(bytes, ranges);
+    if (extent.totalBytes < this.#thresholdBytes) return checksumRanges(bytes, ranges);
+    if (bytes.buffer instanceof SharedArrayBuffer) return this.#run({ bytes, ranges });
+    const copy = this.#scratch.take(extent.end - extent.start);
+    if (copy === undefined) return checksumRanges(bytes, ranges);
+    return this.#runOnCopy(copy, bytes, ranges, extent.start, extent.end);
   }
 
   async close(): Promise<void> {
@@ -65,15 +78,30 @@ class PooledCompute implements Compute {
     await this.#endPool(this.#pool);
   }
 
-  async #runOnWorker(bytes: Uint8Array, ranges: Uint32Array): Promise<Uint32Array> {
+  async #runOnCopy(
+    copy: Uint8Array,
+    bytes: Uint8Array,
+    ranges: Uint32Array,
+    start: number,
+    end: number,
+  ): Promise<Uint32Array> {
+    copy.set(bytes.subarray(start, end));
+    try {
+      return await this.#run({ bytes: copy, ranges: ranges.map((offset) => offset - start) });
+    } finally {
+      this.#scratch.give(copy);
+    }
+  }
+
+  async #run(task: ChecksumTask): Promise<Uint32Array> {
     const pool = (this.#pool ??= this.#startPool());
     try {
-      const checksums = await runTask(pool, { bytes: sendable(bytes), ranges });
+      const checksums = (await pool.run(task)) as ReturnType<typeof checksum>;
       this.#failures = 0;
       return checksums;
     } catch {
       // The worker died, the pool broke or was closed. The bytes are still here.
-      return checksumRanges(bytes, ranges);
+      return checksumRanges(task.bytes, task.ranges);
     }
   }
 
@@ -107,21 +135,27 @@ class PooledCompute implements Compute {
   }
 }
 
-function runTask(pool: Piscina, task: ChecksumTask): Promise<ReturnType<typeof checksum>> {
-  return pool.run(task) as Promise<ReturnType<typeof checksum>>;
+/** What the ranges cover: all bytes counted, and the stretch that holds them. */
+interface Extent {
+  readonly totalBytes: number;
+  readonly start: number;
+  readonly end: number;
 }
 
-/** A view sent to a thread takes its whole memory along, unless that is shared. */
-function sendable(bytes: Uint8Array): Uint8Array {
-  const { buffer } = bytes;
-  if (buffer instanceof SharedArrayBuffer || buffer.byteLength === bytes.byteLength) return bytes;
-  return new Uint8Array(bytes);
-}
-
-function totalBytes(ranges: Uint32Array): number {
-  let total = 0;
-  for (let index = 0; index + 1 < ranges.length; index += 2) {
-    total += ranges[index + 1]! - ranges[index]!;
+/** Also refuses bad ranges, so that a mistake throws at once wherever the work is done. */
+function extentOf(bytes: Uint8Array, ranges: Uint32Array): Extent {
+  assert(ranges.length % 2 === 0, 'ranges are not pairs');
+  let totalBytes = 0;
+  let first = bytes.length;
+  let last = 0;
+  for (let index = 0; index < ranges.length; index += 2) {
+    const start = ranges[index]!;
+    const end = ranges[index + 1]!;
+    assert(start <= end, 'range ends before it starts');
+    assert(end <= bytes.length, 'range ends behind the bytes');
+    totalBytes += end - start;
+    first = Math.min(first, start);
+    last = Math.max(last, end);
   }
-  return total;
+  return { totalBytes, start: Math.min(first, last), end: last };
 }
