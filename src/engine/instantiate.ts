@@ -95,7 +95,7 @@ async function directoryStores(
       opened.push(bucket);
       buckets.push(bucket);
     }
-    const metastore = await LmdbMetastore.open({ directory });
+    const metastore = await LmdbMetastore.open({ directory, readOnly: mode === 'read' });
     opened.push(metastore);
     return { buckets, metastore, close };
   } catch (error) {
