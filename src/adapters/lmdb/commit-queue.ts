@@ -1,0 +1,184 @@
+/**
+ * Group commit: conditional writes wait in a queue until LMDB grants the write lock, and only then
+ * does the transaction take whatever is queued. So a write that is still queued was certainly not
+ * applied, and under load one flush to disk carries many writes.
+ */
+import { EngineError } from '../../lib/errors.ts';
+import { deferred } from '../../lib/wait.ts';
+import type { Deferred } from '../../lib/wait.ts';
+import { closedError } from './failures.ts';
+
+/** The part of an LMDB database that commits. */
+export interface CommitTarget {
+  /** Runs `run` inside a write transaction; an exception undoes everything `run` did. */
+  childTransaction<T>(run: () => T): Promise<T>;
+  /** Resolves when everything committed before is on disk. */
+  readonly flushed: PromiseLike<unknown>;
+}
+
+export interface CommitQueueOptions<W, A> {
+  readonly target: CommitTarget;
+  /** Judges and applies the writes, in order, inside the transaction. One answer per write. */
+  readonly apply: (writes: readonly W[]) => readonly Answer<A>[];
+  readonly bytesOf: (write: W) => number;
+  /** Called after a group is on disk, before its writers are answered. Must not throw. */
+  readonly onCommitted: () => void;
+  /** The error of a commit that failed, for every write of its group. */
+  readonly failureOf: (cause: unknown, groupBytes: number) => EngineError;
+  readonly timeoutMillis: number;
+}
+
+export type Answer<A> =
+  | { readonly kind: 'answer'; readonly answer: A }
+  | { readonly kind: 'error'; readonly error: EngineError };
+
+interface Pending<W, A> {
+  readonly write: W;
+  state: 'queued' | 'submitted' | 'settled';
+  settle(answer: Answer<A>): void;
+}
+
+const GROUP_WRITES_MAX = 1_024;
+const GROUP_BYTES_MAX = 4 * 1024 * 1024;
+const QUEUE_MAX = 65_536;
+
+export class CommitQueue<W, A> {
+  readonly #options: CommitQueueOptions<W, A>;
+  /** Writes not taken by a transaction yet; those that gave up stay until they are skipped. */
+  #queue: Pending<W, A>[] = [];
+  #unanswered = 0;
+  #running = false;
+  #closed: Deferred<void> | undefined;
+
+  constructor(options: CommitQueueOptions<W, A>) {
+    this.#options = options;
+  }
+
+  /**
+   * Resolves when the write was judged and, if applied, is on disk.
+   *
+   * @throws EngineError ABORTED (side effects `possible` once the transaction holds the write),
+   *   METASTORE_UNAVAILABLE (never applied), METASTORE_INDETERMINATE, CLOSED
+   */
+  submit(write: W, signal: AbortSignal | undefined): Promise<A> {
+    if (this.#closed !== undefined) return Promise.reject(closedError());
+    if (this.#queue.length >= QUEUE_MAX) this.#queue = this.#queue.filter(isQueued);
+    if (this.#queue.length >= QUEUE_MAX) return Promise.reject(queueFull());
+    return new Promise<A>((resolve, reject) => {
+      const timer = setTimeout(() => this.#giveUp(pending, timedOut), this.#options.timeoutMillis);
+      const onAbort = (): void => this.#giveUp(pending, (state) => aborted(state, signal!));
+      const pending: Pending<W, A> = {
+        write,
+        state: 'queued',
+        settle: (answer) => {
+          pending.state = 'settled';
+          clearTimeout(timer);
+          signal?.removeEventListener('abort', onAbort);
+          if (answer.kind === 'answer') resolve(answer.answer);
+          else reject(answer.error);
+          if (--this.#unanswered === 0) this.#closed?.resolve();
+        },
+      };
+      signal?.addEventListener('abort', onAbort, { once: true });
+      this.#unanswered++;
+      this.#queue.push(pending);
+      this.#start();
+    });
+  }
+
+  /** Refuses new writes; resolves when every accepted one was answered. Idempotent. */
+  close(): Promise<void> {
+    if (this.#closed === undefined) {
+      this.#closed = deferred<void>();
+      if (this.#unanswered === 0) this.#closed.resolve();
+    }
+    return this.#closed.promise;
+  }
+
+  #start(): void {
+    if (this.#running) return;
+    this.#running = true;
+    void this.#commit().finally(() => {
+      this.#running = false;
+      if (this.#queue.length > 0) this.#start();
+    });
+  }
+
+  /** Commits one group and answers its writers. Never rejects. */
+  async #commit(): Promise<void> {
+    const { target, apply, onCommitted, failureOf } = this.#options;
+    let group: readonly Pending<W, A>[] = [];
+    let answers: readonly Answer<A>[] = [];
+    let failure: EngineError | undefined;
+    try {
+      await target.childTransaction(() => {
+        group = this.#takeGroup();
+        answers = apply(group.map((pending) => pending.write));
+      });
+      await target.flushed;
+    } catch (cause) {
+      failure = failureOf(cause, this.#bytesOf(group));
+    }
+    if (failure === undefined) onCommitted();
+    // A transaction that failed without a group never began: nothing of the queue was applied.
+    else if (group.length === 0) group = this.#takeGroup();
+    group.forEach((pending, index) => {
+      if (pending.state === 'settled') return;
+      pending.settle(failure === undefined ? answers[index]! : { kind: 'error', error: failure });
+    });
+  }
+
+  #takeGroup(): readonly Pending<W, A>[] {
+    const group: Pending<W, A>[] = [];
+    let taken = 0;
+    let bytes = 0;
+    while (
+      taken < this.#queue.length &&
+      group.length < GROUP_WRITES_MAX &&
+      bytes < GROUP_BYTES_MAX
+    ) {
+      const pending = this.#queue[taken++]!;
+      if (!isQueued(pending)) continue;
+      pending.state = 'submitted';
+      bytes += this.#options.bytesOf(pending.write);
+      group.push(pending);
+    }
+    this.#queue.splice(0, taken);
+    return group;
+  }
+
+  #bytesOf(group: readonly Pending<W, A>[]): number {
+    return group.reduce((sum, pending) => sum + this.#options.bytesOf(pending.write), 0);
+  }
+
+  #giveUp(pending: Pending<W, A>, errorOf: (state: 'queued' | 'submitted') => EngineError): void {
+    if (pending.state !== 'settled') {
+      pending.settle({ kind: 'error', error: errorOf(pending.state) });
+    }
+  }
+}
+
+function isQueued(pending: { readonly state: string }): boolean {
+  return pending.state === 'queued';
+}
+
+function queueFull(): EngineError {
+  return new EngineError('METASTORE_UNAVAILABLE', 'too many writes wait for the metastore', {
+    details: { max: QUEUE_MAX },
+  });
+}
+
+function timedOut(state: 'queued' | 'submitted'): EngineError {
+  return state === 'queued'
+    ? new EngineError('METASTORE_UNAVAILABLE', 'the metastore did not grant its write lock in time')
+    : new EngineError('METASTORE_INDETERMINATE', 'the metastore did not commit in time', {
+        sideEffects: 'possible',
+      });
+}
+
+function aborted(state: 'queued' | 'submitted', signal: AbortSignal): EngineError {
+  return new EngineError('ABORTED', 'metastore write was given up by its signal', {
+    cause: signal.reason,
+    sideEffects: state === 'queued' ? 'none' : 'possible',
+  });
+}

@@ -1,0 +1,120 @@
+import { join } from 'node:path';
+import { open } from 'lmdb';
+import type { Database, RootDatabase } from 'lmdb';
+import { EngineError } from '../../lib/errors.ts';
+import { checkFile, prepareDirectory, syncDirectories } from './file-check.ts';
+import { corruptFile, lmdbError } from './failures.ts';
+
+export type BytesDatabase = Database<Buffer, Buffer>;
+
+/** One opened file: entries by key, and what the adapter keeps for itself. */
+export interface LmdbEnvironment {
+  readonly directory: string;
+  readonly path: string;
+  readonly readOnly: boolean;
+  readonly entries: BytesDatabase;
+  readonly system: BytesDatabase;
+  close(): Promise<void>;
+}
+
+const FILE_NAME = 'metastore.lmdb';
+const SYSTEM = 'asterlog.system';
+const ENTRIES = 'asterlog.entries';
+const LAYOUT_KEY = Buffer.from('layout');
+const LAYOUT_VERSION = '1';
+
+/** Virtual, not used space: the map never has to move while another process grows the file. */
+const MAP_BYTES = 64 * 1024 ** 3;
+const READERS_MAX = 512;
+
+/**
+ * Opens or creates `metastore.lmdb` in `directory`; to read only, it must be there.
+ *
+ * Blocks this thread while another process is inside a write transaction (well below a millisecond,
+ * unless that process is stopped in it).
+ *
+ * @throws EngineError METASTORE_UNAVAILABLE, METASTORE_CORRUPT, LAYOUT_VERSION, INVALID_OPTION
+ */
+export function openEnvironment(directory: string, readOnly: boolean): LmdbEnvironment {
+  const path = join(directory, FILE_NAME);
+  const created = readOnly ? undefined : prepareDirectory(directory, path);
+  checkFile(path, readOnly ? 'present' : 'present-or-empty');
+  let root: RootDatabase<Buffer, Buffer> | undefined;
+  try {
+    root = openRoot(path, readOnly);
+    refuseForeign(root, path);
+    const system = openDatabase(root, SYSTEM, path);
+    checkLayout(system, path, readOnly);
+    const entries = openDatabase(root, ENTRIES, path);
+    if (!readOnly) syncDirectories(directory, created);
+    const opened = root;
+    return { directory, path, readOnly, entries, system, close: () => opened.close() };
+  } catch (cause) {
+    void root?.close().catch(() => undefined);
+    throw lmdbError(cause, 'the metastore cannot be opened', path);
+  }
+}
+
+function openRoot(path: string, readOnly: boolean): RootDatabase<Buffer, Buffer> {
+  return open<Buffer, Buffer>({
+    path,
+    readOnly,
+    noSubdir: true,
+    // A commit is on disk before anybody can read it: what is read is never undone by a power cut.
+    overlappingSync: false,
+    // Batching by turn is done here; the library's own leaves a promise that nobody can handle, so
+    // a failed commit would end the process.
+    eventTurnBatching: false,
+    keyEncoding: 'binary',
+    encoding: 'binary',
+    maxDbs: 4,
+    maxReaders: READERS_MAX,
+    mapSize: MAP_BYTES,
+  });
+}
+
+function openDatabase(
+  root: RootDatabase<Buffer, Buffer>,
+  name: string,
+  path: string,
+): BytesDatabase {
+  const options = { name, keyEncoding: 'binary', encoding: 'binary' } as const;
+  // Undefined when there is none and it may not be created, whatever the types say.
+  const found = root.openDB<Buffer, Buffer>(options) as BytesDatabase | undefined;
+  if (found === undefined) throw notAMetastore(path);
+  return found;
+}
+
+/** Names of databases are keys of the root: anything else there belongs to another program. */
+function refuseForeign(root: RootDatabase<Buffer, Buffer>, path: string): void {
+  for (const key of root.getKeys()) {
+    const name = key.toString('latin1').replace(/\0$/, '');
+    if (name !== SYSTEM && name !== ENTRIES) throw corruptFile(path, 'belongs to another program');
+  }
+}
+
+function checkLayout(system: BytesDatabase, path: string, readOnly: boolean): void {
+  const found = readOnly ? readLayout(system) : system.transactionSync(() => ensureLayout(system));
+  if (found === undefined) throw notAMetastore(path);
+  if (found !== LAYOUT_VERSION) {
+    throw new EngineError('LAYOUT_VERSION', 'the metastore was written by another version', {
+      details: { path, found, supported: LAYOUT_VERSION },
+    });
+  }
+}
+
+function readLayout(system: BytesDatabase): string | undefined {
+  return system.getBinary(LAYOUT_KEY)?.toString('latin1');
+}
+
+function ensureLayout(system: BytesDatabase): string {
+  const found = readLayout(system);
+  if (found === undefined) system.putSync(LAYOUT_KEY, Buffer.from(LAYOUT_VERSION));
+  return found ?? LAYOUT_VERSION;
+}
+
+function notAMetastore(path: string): EngineError {
+  return new EngineError('METASTORE_UNAVAILABLE', 'there is no metastore yet', {
+    details: { path },
+  });
+}

@@ -1,0 +1,174 @@
+/**
+ * Lease records of stars and readers: who is there, judged without trusting anybody's clock but
+ * one's own monotonic one. No safety rule rests on a lease; it serves detection, addresses and the
+ * refusal of a second live star of one name. Source: DESIGN "Sessions are lease records of our own".
+ */
+import * as v from 'valibot';
+import { encodeRecordValue, parseRecordValue } from './records.ts';
+
+const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const hex = (bytes: number) => v.pipe(v.string(), v.regex(new RegExp(`^[0-9a-f]{${bytes * 2}}$`)));
+
+const processIdentity = v.strictObject({
+  bootId: v.string(),
+  hostName: v.string(),
+  pidNamespace: v.string(),
+  pid: count,
+  startTime: v.string(),
+});
+
+/** `stars/<star>` and `readers/<id>` */
+export const starLease = v.strictObject({
+  /** Random, new after every loss. */
+  incarnation: hex(16),
+  /** Where peers reach the holder. */
+  address: v.optional(v.string()),
+  timeoutMillis: v.pipe(v.number(), v.safeInteger(), v.minValue(1)),
+  /** Grows with every bump. */
+  beat: count,
+  /** The last round of the collector that the holder has acknowledged. */
+  collectorRound: count,
+  process: processIdentity,
+  state: v.picklist(['held', 'ended']),
+  attempt: hex(8),
+});
+export type StarLease = Readonly<v.InferOutput<typeof starLease>>;
+
+export function encodeLease(lease: StarLease): Uint8Array {
+  return encodeRecordValue(lease);
+}
+
+/** @throws EngineError METASTORE_CORRUPT naming the key */
+export function parseLease(key: string, value: Uint8Array): StarLease {
+  return parseRecordValue(starLease, key, value);
+}
+
+/** Bumps a timeout: four may be late or lost before the lease is. */
+const BEATS_PER_TIMEOUT = 5;
+
+export function nextBeatAfterMillis(timeoutMillis: number): number {
+  return timeoutMillis / BEATS_PER_TIMEOUT;
+}
+
+/**
+ * Whether the holder must count itself lost, for good: its last applied bump was *sent* this long
+ * ago. Observers wait longer, so a holder knows before anybody ends its record.
+ */
+export function isLost(
+  lastAppliedSentAt: number,
+  nowMonotonic: number,
+  timeoutMillis: number,
+): boolean {
+  return nowMonotonic - lastAppliedSentAt >= timeoutMillis;
+}
+
+/** How long a record must stay unchanged before anyone may end it. */
+export function expiresAfterMillis(timeoutMillis: number): number {
+  return timeoutMillis * 1.1 + 500;
+}
+
+/** How often an observer on the same host looks whether the process still exists. */
+export const LOOK_EVERY_MILLIS = 250;
+
+/** One record as seen over time by one observer. Versions are never reused: equal means unchanged. */
+export interface LeaseObservation {
+  readonly version: string | number;
+  /** Own monotonic time of the first look that found this version. */
+  readonly sinceMonotonic: number;
+  /** How often the record was found changed, by whomever. */
+  readonly changes: number;
+}
+
+export type LeaseStanding = 'live' | 'expired';
+
+/**
+ * Takes one more look into account. `expired` once the record was unchanged for its timeout, with
+ * a margin, of the observer's own clock; the answer is only as good as the CAS that acts on it.
+ */
+export function observe(
+  previous: LeaseObservation | undefined,
+  seen: { readonly version: string | number; readonly lease: StarLease },
+  nowMonotonic: number,
+): { readonly observation: LeaseObservation; readonly standing: LeaseStanding } {
+  if (previous?.version !== seen.version) {
+    const changes = previous === undefined ? 0 : previous.changes + 1;
+    const observation = { version: seen.version, sinceMonotonic: nowMonotonic, changes };
+    return { observation, standing: 'live' };
+  }
+  const unchangedMillis = nowMonotonic - previous.sinceMonotonic;
+  const expired = unchangedMillis >= expiresAfterMillis(seen.lease.timeoutMillis);
+  return { observation: previous, standing: expired ? 'expired' : 'live' };
+}
+
+export interface RegistrationView {
+  /** The record found, if any. */
+  readonly current: StarLease | undefined;
+  /** What is known of the holder's process. */
+  readonly process: 'alive' | 'dead' | 'unknown';
+  readonly standing: LeaseStanding;
+  /** The record changed while it was watched. */
+  readonly changed: boolean;
+}
+
+export interface RegistrationOptions {
+  /** Replace a live holder. At process start only, never after a loss. */
+  readonly supersede: boolean;
+  /** An incarnation that its owner, who is asking, has given up. */
+  readonly replaces?: string | undefined;
+}
+
+export type RegistrationDecision = 'create' | 'replace' | 'in-use' | 'watch';
+
+/** What a registering star does about the record it found; every write that follows is a CAS of it. */
+export function judgeRegistration(
+  view: RegistrationView,
+  options: RegistrationOptions,
+): RegistrationDecision {
+  const { current } = view;
+  if (current === undefined) return 'create';
+  if (current.state === 'ended') return 'replace';
+  if (options.supersede || current.incarnation === options.replaces) return 'replace';
+  if (view.process === 'dead') return 'replace';
+  if (view.process === 'alive' || view.changed) return 'in-use';
+  return view.standing === 'expired' ? 'replace' : 'watch';
+}
+
+/** What an observer does about a held record: `end` it by CAS, or `leave` it. */
+export function judgeHolder(
+  process: 'alive' | 'dead' | 'unknown',
+  standing: LeaseStanding,
+): 'end' | 'leave' {
+  return process === 'dead' || standing === 'expired' ? 'end' : 'leave';
+}
+
+/** The lease that follows a bump. */
+export function bumped(lease: StarLease, collectorRound: number, attempt: string): StarLease {
+  return { ...lease, beat: lease.beat + 1, collectorRound, attempt };
+}
+
+/** The lease as anybody ends it. */
+export function ended(lease: StarLease, attempt: string): StarLease {
+  return { ...lease, state: 'ended', attempt };
+}
+
+export interface LeaseHolder {
+  readonly incarnation: string;
+  readonly address?: string | undefined;
+  readonly timeoutMillis: number;
+  readonly process: StarLease['process'];
+}
+
+/** The first record of an incarnation. */
+export function firstLease(holder: LeaseHolder, attempt: string): StarLease {
+  const { incarnation, address, timeoutMillis, process } = holder;
+  return {
+    incarnation,
+    ...(address === undefined ? {} : { address }),
+    timeoutMillis,
+    beat: 0,
+    collectorRound: 0,
+    process,
+    state: 'held',
+    attempt,
+  };
+}
