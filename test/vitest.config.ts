@@ -11,7 +11,7 @@ export default defineConfig({
           ...shared,
           name: 'source',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/dist/**', '**/node_modules/**'],
+          exclude: ['test/{dist,cli,kill}/**', '**/node_modules/**'],
         },
       },
       {
@@ -22,6 +22,16 @@ export default defineConfig({
           globalSetup: ['./test/support/build-dist.setup.ts'],
           // Node itself loads what is built, as it does for users.
           server: { deps: { external: [/\/dist\/(src|actors|machines)\//] } },
+        },
+      },
+      {
+        // Whole processes of the built command line: started, stopped, killed.
+        test: {
+          ...shared,
+          name: 'processes',
+          testTimeout: 60_000,
+          include: ['test/{cli,kill}/**/*.test.ts'],
+          globalSetup: ['./test/support/build-dist.setup.ts'],
         },
       },
     ],

@@ -49,7 +49,8 @@ export async function withEngine<T>(
   use: (engine: Engine) => Promise<T>,
 ): Promise<T> {
   const log = options.verbose === true ? { log: logTo(context.stderr) } : {};
-  const engine = await context.door.openEngine(options, { ...log, ...hooks });
+  const { signal } = context.shutdown;
+  const engine = await context.door.openEngine(options, { ...log, ...hooks, signal });
   const closing = { timeoutMillis: options.closeTimeout };
   let result: T;
   try {

@@ -5,12 +5,15 @@ import type { Engine, FenceProgress, ReadOnlyEngine } from '../engine/api.ts';
 import { EngineError } from '../lib/errors.ts';
 import type { Log } from '../ports/log.ts';
 import { LIMITS } from '../protocol/limits.ts';
+import type { EngineSettings } from '../protocol/settings.ts';
 import { duration, integerIn } from './parse.ts';
 
 /** Which data: every command has these. */
 export interface StoreOptions {
   readonly root: string;
   readonly buckets: number;
+  /** The directories of the buckets, where they are not below the root. */
+  readonly bucket?: readonly string[];
   readonly star: string;
   readonly basin: string;
 }
@@ -29,7 +32,9 @@ export interface OpenHooks {
   readonly log?: Log;
   readonly onFenceProgress?: (progress: FenceProgress) => void;
   /** Settings for which there is no option. */
-  readonly settings?: Readonly<Record<string, number>>;
+  readonly settings?: EngineSettings;
+  /** Gives up the opening. */
+  readonly signal?: AbortSignal;
 }
 
 /** Opens engines; tests put another one in place. */
@@ -45,6 +50,11 @@ export function addStoreOptions(command: Command): Command {
       new Option('--buckets <count>', 'buckets in it, one directory each')
         .argParser(integerIn(1, LIMITS.buckets))
         .default(3),
+    )
+    .addOption(
+      new Option('--bucket <dir>', 'a bucket of its own place; repeat, always in the same order')
+        .argParser((dir: string, before: string[] | undefined) => [...(before ?? []), dir])
+        .conflicts('buckets'),
     )
     .option('--star <name>', 'the chain; one live process a star', 'main')
     .option('--basin <name>', 'name space of the streams', 'default');
@@ -82,7 +92,7 @@ export function requireRoot({ root }: StoreOptions): void {
 }
 
 /** The settings that the options stand for. */
-export function settingsOf(options: StoreOptions & Partial<WriterOptions>): object {
+export function settingsOf(options: StoreOptions & Partial<WriterOptions>): EngineSettings {
   const { star, basin, copies, supersede } = options;
   const sessionTimeout = options.oxiaSessionTimeout ?? options.sessionTimeout;
   return {

@@ -1,10 +1,11 @@
+import type { EngineSettings } from '../../protocol/settings.ts';
 import type { WriterOptions } from '../store.ts';
 
 /** Everything a writer process must know; travels as JSON in its arguments. */
 export interface WriterConfig {
   readonly store: WriterOptions;
   /** Settings for which the command line has no option. */
-  readonly settings?: Readonly<Record<string, number>>;
+  readonly settings?: EngineSettings;
   /** Part of every id; a later writer of the same data needs another one. */
   readonly run: number;
   readonly streams: readonly string[];

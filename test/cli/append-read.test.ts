@@ -1,0 +1,137 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { documentOf, freshRoot, run, start, temporaryFolder } from './support.ts';
+
+const LICENSE = fileURLToPath(new URL('../../LICENSE', import.meta.url));
+
+describe('append and read', () => {
+  it('give back a text as it was', async () => {
+    const root = freshRoot();
+    const text = readFileSync(LICENSE, 'utf8');
+    const lines = text.split('\n').length - 1;
+    const summary = documentOf(await run(['append', '--stream', 's', '--json', ...root, LICENSE]));
+    expect(summary).toMatchObject({ stream: 's', records: lines, start: { seqNum: 0 } });
+    expect(summary).toMatchObject({ end: { seqNum: lines }, bytes: text.length - lines });
+    expect((await run(['read', 's', ...root])).stdout).toBe(text);
+
+    // A second process goes on behind the first.
+    const more = documentOf(await run(['append', '--stream', 's', '--json', ...root], 'one\ntwo'));
+    expect(more).toMatchObject({
+      records: 2,
+      start: { seqNum: lines },
+      end: { seqNum: lines + 2 },
+    });
+    const tail = await run(['read', 's', '--tail-offset', '2', ...root]);
+    expect(tail.stdout).toBe('one\ntwo\n');
+    const from = await run(['read', 's', '--from', '1', '--limit', '2', ...root]);
+    expect(from.stdout).toBe(`${text.split('\n').slice(1, 3).join('\n')}\n`);
+  });
+
+  it('take what the other prints as JSON', async () => {
+    const root = freshRoot();
+    const input = [
+      { body: 'grüße', headers: [['k', 'v']], timestamp: 1_000 },
+      { bodyBase64: '/wA=', timestamp: 2_000 },
+      { headersBase64: [['/w==', '']], body: '', timestamp: 3_000 },
+    ];
+    const ndjson = input.map((record) => `${JSON.stringify(record)}\n`).join('');
+    const args = ['--format', 'ndjson', ...root];
+    documentOf(await run(['append', '--stream', 'a', '--json', ...args], ndjson));
+    const first = (await run(['read', 'a', ...args])).stdout;
+    expect(
+      first
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as object),
+    ).toEqual(input.map((record, seqNum) => ({ seqNum, ...record })));
+    documentOf(await run(['append', '--stream', 'b', '--json', ...args], first));
+    expect((await run(['read', 'b', ...args])).stdout).toBe(first);
+    const later = await run(['read', 'a', '--timestamp', '2000', '--json', ...root]);
+    expect(later.stdout).toBe(first.split('\n').slice(1).join('\n'));
+  });
+
+  it('read several inputs, standard input among them', async () => {
+    const root = freshRoot();
+    const file = join(temporaryFolder(), 'input.txt');
+    writeFileSync(file, 'from file');
+    const done = await run(['append', '--stream', 's', ...root, file, '-'], 'from stdin\n');
+    expect(done.code).toBe(0);
+    expect(done.stdout).toMatch(
+      /^2 records \(18 B\) acknowledged in .*\ns: sequence numbers \[0, 2\)\n$/,
+    );
+    expect((await run(['read', 's', ...root])).stdout).toBe('from file\nfrom stdin\n');
+  });
+
+  it('say how much of a bad input is durable', async () => {
+    const root = freshRoot();
+    const input = `{"body":"good"}\n{"body":1}\n`;
+    const args = [
+      'append',
+      '--stream',
+      's',
+      '--format',
+      'ndjson',
+      '--batch',
+      '1',
+      '--json',
+      ...root,
+    ];
+    const { code, stdout, stderr } = await run(args, input);
+    expect(code).toBe(2);
+    expect(JSON.parse(stderr)).toMatchObject({
+      error: { code: 'INVALID_RECORD', details: { line: 2, path: 'body' }, exitCode: 2 },
+    });
+    const { records } = JSON.parse(stdout) as { records: number };
+    const kept = (await run(['read', 's', '--json', ...root])).stdout;
+    expect(kept.split('\n').length - 1).toBe(records);
+  });
+});
+
+describe('bad calls', () => {
+  it.each([
+    ['more copies than buckets', ['append', '--stream', 's', '--buckets', '2', '--copies', '3'], 2],
+    ['a name that is too long', ['append', '--stream', 'x'.repeat(513)], 2],
+    ['an empty name', ['append', '--stream', ''], 2],
+    ['a bad star', ['append', '--stream', 's', '--star', 'No'], 2],
+    ['a missing input', ['append', '--stream', 's', 'no-such-file'], 2],
+  ])('%s', async (_, args, exitCode) => {
+    const { code, stderr } = await run([...args, ...freshRoot(), '--json'], 'x\n');
+    expect(JSON.parse(stderr)).toMatchObject({ error: { exitCode } });
+    expect(code).toBe(exitCode);
+  });
+
+  it('a stream that does not exist', async () => {
+    const root = freshRoot();
+    await run(['append', '--stream', 's', ...root], 'x\n');
+    const { code, stdout, stderr } = await run(['read', 't', ...root]);
+    expect([code, stdout]).toEqual([3, '']);
+    expect(stderr).toMatch(/^asterlog: STREAM_NOT_FOUND .*\n$/);
+  });
+
+  it('a data directory with another number of buckets', async () => {
+    const root = freshRoot();
+    await run(['append', '--stream', 's', ...root], 'x\n');
+    for (const args of [
+      ['append', '--stream', 's'],
+      ['read', 's'],
+    ]) {
+      const { code, stderr } = await run([...args, '--buckets', '4', ...root], 'y\n');
+      expect(code, stderr).toBeGreaterThan(0);
+      expect(stderr).toMatch(/^asterlog: [A-Z_]+ .*\n$/);
+    }
+  });
+});
+
+describe('pipes', () => {
+  it('broken by the reader end the command quietly', async () => {
+    const root = freshRoot();
+    const text = readFileSync(LICENSE, 'utf8').repeat(40);
+    await run(['append', '--stream', 's', ...root], text);
+    const reading = start(['read', 's', ...root]);
+    await reading.printed('\n');
+    reading.child.stdout?.destroy();
+    expect(await reading.finished).toMatchObject({ code: 0, stderr: '' });
+  });
+});
