@@ -97,7 +97,8 @@ export function resolveSettings(input: unknown, bucketCount: number): ResolvedSe
 /** One coded error of the first thing wrong with an options object. */
 export function optionError(root: string, issue: v.BaseIssue<unknown>): EngineError {
   const path = v.getDotPath(issue);
-  const received = issue.input;
+  // Of an unknown option the issue holds the name as its input; the value is in the path.
+  const received = issue.type === 'strict_object' ? issue.path?.at(-1)?.value : issue.input;
   return new EngineError('INVALID_OPTION', 'an option is not valid', {
     details: {
       option: path === null ? root : `${root}.${path}`,
