@@ -143,7 +143,8 @@ export function costOf(wave: FenceWave): { rounds: number; gets: number; puts: n
     puts += targets.length;
   }
   // Repairs read the source before they write.
-  const rounds = wave.kind === 'revalidate' || wave.kind === 'cut' ? 0 : wave.kind === 'repair' ? 2 : 1;
+  const rounds =
+    wave.kind === 'revalidate' || wave.kind === 'cut' ? 0 : wave.kind === 'repair' ? 2 : 1;
   return { rounds, gets, puts };
 }
 

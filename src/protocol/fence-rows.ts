@@ -2,15 +2,7 @@
  * What a fence knows of the slots it looked at: one row a slot, one cell a bucket. Rows are plain
  * values, so that a walk can be stored, shown and explored.
  */
-import {
-  CORRUPT,
-  EMPTY,
-  FLIGHT,
-  markOddCopies,
-  POISON,
-  UNKNOWN,
-  type CellCode,
-} from './slot.ts';
+import { CORRUPT, EMPTY, FLIGHT, markOddCopies, POISON, UNKNOWN, type CellCode } from './slot.ts';
 import { BUCKETS_MAX, type Quorum } from './quorum.ts';
 
 /**
@@ -97,13 +89,18 @@ export function readOf(row: SlotRow, ask = openCells(row)): SlotRead {
   };
 }
 
-/** A wave's answer laid over a row. What was asked and not answered is unknown again. */
-export function mergeSeen(row: SlotRow, seen: SlotSeen, ask: number): SlotRow {
+/**
+ * A wave's answer laid over a row. What was asked and not answered is unknown again. A copy whose
+ * body did not verify stays corrupt while its head reads the same; after a pause it gets a new chance.
+ */
+export function mergeSeen(row: SlotRow, seen: SlotSeen, ask: number, afterPause: boolean): SlotRow {
   const cells = row.cells.slice();
   let prints = row.prints;
   for (let bucket = 0; bucket < cells.length; bucket++) {
     if (!hasBit(ask, bucket) || isTerminal(cells[bucket]!)) continue;
     const cell = seen.cells[bucket]!;
+    const isDamaged = cells[bucket] === CORRUPT && row.prints[bucket] !== 0;
+    if (isDamaged && !afterPause && row.prints[bucket] === seen.prints[bucket]) continue;
     cells[bucket] = cell === POISON ? SEEN_POISON : cell;
     if (cell !== FLIGHT) continue;
     if (prints === row.prints) prints = row.prints.slice();
@@ -114,7 +111,7 @@ export function mergeSeen(row: SlotRow, seen: SlotSeen, ask: number): SlotRow {
     cells,
     prints,
     sizeBytes: Math.max(row.sizeBytes, seen.sizeBytes),
-    avoid: row.avoid,
+    avoid: afterPause ? 0 : row.avoid,
     written: false,
     tried: row.tried,
   };

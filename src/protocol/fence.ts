@@ -120,7 +120,7 @@ export function stepFence(
 }
 
 /**
- * The next state after a `revalidate` wave.
+ * The next state after the epoch record was read again: in its own wave, or while undecided.
  *
  * @param checkpoint - of the epoch record, by a read begun after the wave was planned: slots below
  *   it may have been deleted, those at or above it never were.
@@ -130,7 +130,8 @@ export function revalidateFence(
   checkpoint: number,
   options: FenceOptions = FENCE_OPTIONS,
 ): FenceState {
-  assert(state.wave.kind === 'revalidate', 'the record is read in its own wave');
+  const { kind } = state.wave;
+  assert(kind === 'revalidate' || kind === 'undecided', 'the record is read between two waves');
   const draft: FenceDraft = { ...state, rows: state.rows.slice(), decided: [] };
   draft.checkpoint = Math.max(state.checkpoint, checkpoint);
   if (draft.checkpoint <= state.slot) draft.validated = state.slot;
@@ -177,9 +178,10 @@ function applyAnswers(draft: FenceDraft, answers: FenceAnswers, rules: FenceRule
     probes.push({ slot: seen.slot, shows: showsOf(draft.quorum, read, seen, rules) });
     if (!read.evidence || seen.slot < draft.slot) continue;
     const old = rowAt(draft.rows, seen.slot);
-    const row = mergeSeen(old ?? emptyRow(seen.slot, draft.quorum.buckets), seen, read.ask);
+    const base = old ?? emptyRow(seen.slot, draft.quorum.buckets);
+    const row = mergeSeen(base, seen, read.ask, draft.wave.kind === 'undecided');
     if (old !== undefined && hadNoFlight(old) && row.cells.includes(FLIGHT)) raced = true;
-    putRow(draft.rows, draft.wave.kind === 'undecided' ? { ...row, avoid: 0 } : row);
+    putRow(draft.rows, row);
   }
   if (draft.wave.kind === 'barrier') probes.push(...placeBarrier(draft));
   const { low, high } = narrow(draft, probes);

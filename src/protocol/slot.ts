@@ -87,8 +87,7 @@ export function markOddCopies(quorum: Quorum, codes: Uint8Array, prints: readonl
   }
   if (same) return;
   const winner = prints.find(
-    (print, bucket) =>
-      codes[bucket] === FLIGHT && countOf(buckets, codes, prints, print) >= copies,
+    (print, bucket) => codes[bucket] === FLIGHT && countOf(buckets, codes, prints, print) >= copies,
   );
   for (let bucket = 0; bucket < buckets; bucket++) {
     if (codes[bucket] === FLIGHT && prints[bucket] !== winner) codes[bucket] = CORRUPT;

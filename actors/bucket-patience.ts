@@ -1,0 +1,50 @@
+/**
+ * How long a wave waits for one bucket: twice its 99th percentile, at most a second. A bucket that
+ * once let a wave wait that long is not waited for again until it answers something.
+ */
+import { Histogram } from '../src/lib/metrics.ts';
+
+/** Below this many answers the percentile says nothing. */
+const SAMPLES_MIN = 16;
+const WAIT_MAX_MILLIS = 1_000;
+/** Timers and event loops are not exact: a very fast store still gets this long. */
+const WAIT_MIN_MILLIS = 20;
+
+export class BucketPatience {
+  readonly #reads = new Histogram();
+  readonly #writes = new Histogram();
+  #overdue = false;
+
+  /** True while the last wave that waited for this bucket gave up, and it answered nothing since. */
+  get isOverdue(): boolean {
+    return this.#overdue;
+  }
+
+  readWaitMillis(): number {
+    return waitOf(this.#reads);
+  }
+
+  /** Bodies take their time: a second more for each MiB. */
+  writeWaitMillis(sizeBytes = 0): number {
+    return waitOf(this.#writes) + (sizeBytes / 2 ** 20) * 1_000;
+  }
+
+  noteRead(millis: number): void {
+    this.#overdue = false;
+    this.#reads.record(millis);
+  }
+
+  noteWrite(millis: number): void {
+    this.#overdue = false;
+    this.#writes.record(millis);
+  }
+
+  noteOverdue(): void {
+    this.#overdue = true;
+  }
+}
+
+function waitOf(latencies: Histogram): number {
+  if (latencies.count < SAMPLES_MIN) return WAIT_MAX_MILLIS;
+  return Math.min(WAIT_MAX_MILLIS, Math.max(WAIT_MIN_MILLIS, 2 * latencies.quantile(0.99)));
+}
