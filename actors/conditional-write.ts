@@ -1,7 +1,8 @@
 /**
  * Conditional writes whose outcome may be lost. A write of unknown outcome may be applied much later:
- * it is read back; mine is done, another's is a conflict, the old version is tried again with the
- * same condition, never taken for "not applied". Source: DESIGN "Metastore".
+ * it is read back; mine is done, anything else is tried again with the same condition, never taken
+ * for "not applied". A conflict is answered by a write only: a read may be stale.
+ * Source: DESIGN "Metastore".
  */
 import { backoffMillis } from '../src/lib/backoff.ts';
 import type { Clock } from '../src/lib/clock.ts';
@@ -9,13 +10,19 @@ import { EngineError, toEngineError } from '../src/lib/errors.ts';
 import type { Random } from '../src/lib/random.ts';
 import { linkedSignal, sleep, throwIfAborted, type WaitOptions } from '../src/lib/wait.ts';
 import { attemptOf } from '../src/protocol/records.ts';
-import type { DeleteResult, MetaEntry, Metastore, MetaVersion, PutResult } from '../src/ports/metastore.ts';
+import type {
+  DeleteResult,
+  MetaEntry,
+  Metastore,
+  MetaVersion,
+  PutResult,
+} from '../src/ports/metastore.ts';
 
 export interface ConditionalPut {
   readonly key: string;
   readonly expected: MetaVersion | 'absent';
   /** The value with the attempt id in it. */
-  encode(attempt: string): Uint8Array;
+  readonly encode: (attempt: string) => Uint8Array;
 }
 
 export interface ConditionalContext extends WaitOptions {
@@ -44,7 +51,6 @@ export async function conditionalPut(
       if (current !== undefined && attemptOf(current.value) === attempt) {
         return { kind: 'applied', version: current.version };
       }
-      if ((current?.version ?? 'absent') !== expected) return { kind: 'conflict', current };
     }
     const result = await metastore.put(key, value, expected, { signal });
     if (result.kind === 'conflict' && isOwn(result.current, attempt)) {
@@ -62,7 +68,9 @@ export async function conditionalDelete(
 ): Promise<DeleteResult> {
   return untilKnown(context, key, async (signal) => {
     const result = await metastore.delete(key, expected, { signal });
-    return result.kind === 'conflict' && result.current === undefined ? { kind: 'deleted' } : result;
+    return result.kind === 'conflict' && result.current === undefined
+      ? { kind: 'deleted' }
+      : result;
   });
 }
 
@@ -96,12 +104,21 @@ async function untilKnown<T>(
   }
 }
 
-function givenUp(signal: AbortSignal, error: EngineError, isOpen: boolean, key: string): EngineError {
-  if (!signal.aborted) return error;
+function givenUp(
+  signal: AbortSignal,
+  error: EngineError,
+  isOpen: boolean,
+  key: string,
+): EngineError {
+  const sideEffects = isOpen || error.sideEffects === 'possible' ? 'possible' : 'none';
+  if (!signal.aborted && sideEffects === error.sideEffects) return error;
   const reason: unknown = signal.reason;
-  const code = EngineError.is(reason) && reason.code === 'DEADLINE_EXCEEDED' ? reason.code : 'ABORTED';
+  let code = error.code;
+  if (signal.aborted) {
+    code = EngineError.is(reason) && reason.code === 'DEADLINE_EXCEEDED' ? reason.code : 'ABORTED';
+  }
   return new EngineError(code, 'a metastore write was given up', {
-    sideEffects: isOpen || error.sideEffects === 'possible' ? 'possible' : 'none',
+    sideEffects,
     details: { key },
     cause: error,
   });

@@ -4,7 +4,7 @@
 import { assert } from '../src/lib/assert.ts';
 import type { TimerHandle } from '../src/lib/clock.ts';
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
-import { sleep } from '../src/lib/wait.ts';
+import { linkedSignal, sleep } from '../src/lib/wait.ts';
 import { starKey } from '../src/protocol/keys.ts';
 import {
   LOOK_EVERY_MILLIS,
@@ -13,15 +13,17 @@ import {
   ended,
   firstLease,
   isLost,
+  isSameProcess,
   judgeRegistration,
   nextBeatAfterMillis,
   observe,
   parseLease,
   type LeaseObservation,
+  type RegistrationDecision,
   type StarLease as LeaseRecord,
 } from '../src/protocol/lease.ts';
-import type { MetaEntry, MetaVersion } from '../src/ports/metastore.ts';
-import { conditionalPut } from './conditional-write.ts';
+import type { MetaEntry, MetaVersion, PutResult } from '../src/ports/metastore.ts';
+import { conditionalPut, type ConditionalContext } from './conditional-write.ts';
 import type { StarPorts } from './ports.ts';
 import { StarObserver } from './star-observer.ts';
 
@@ -73,6 +75,7 @@ export class StarLease {
   readonly #beats = new AbortController();
   #state: 'new' | 'registering' | 'held' | 'lost' | 'ended' = 'new';
   #held: Held | undefined;
+  #incarnation: string | undefined;
   #collectorRound = 0;
   #beatTimer: TimerHandle | undefined;
   #lossTimer: TimerHandle | undefined;
@@ -109,20 +112,11 @@ export class StarLease {
   async register(options: RegisterOptions = {}): Promise<string> {
     assert(this.#state === 'new', 'a lease registers once');
     this.#state = 'registering';
-    try {
-      this.#held = await this.#acquire(options);
-    } catch (error) {
-      if (!this.#isEnded()) this.#state = 'new';
-      throw error;
-    }
-    if (this.#isEnded()) {
-      // Closed while the answer was under way: nobody else knows of this record.
-      await this.#endRecord();
-      throw new EngineError('CLOSED', 'the star was closed while it registered');
-    }
+    this.#held = await this.#acquire(options);
+    this.#throwIfEnded();
     this.#state = 'held';
     this.#arm();
-    return this.incarnation;
+    return this.#held.lease.incarnation;
   }
 
   /** Carried by the next bump: reads begun before this round of the collector have ended. */
@@ -145,63 +139,110 @@ export class StarLease {
   }
 
   async #acquire(options: RegisterOptions): Promise<Held> {
-    const { metastore, clock, random, processes } = this.#ports;
-    const { star, timeoutMillis, address } = this.#options;
-    const { signal, supersede = false } = options;
+    const { clock, random } = this.#ports;
+    const { timeoutMillis } = this.#options;
     let { replaces } = options;
     let observation: LeaseObservation | undefined;
     for (;;) {
-      const entry = await metastore.get(this.#key, { signal });
-      const current = entry === undefined ? undefined : parseLease(this.#key, entry.value);
-      const look =
-        entry === undefined || current === undefined
-          ? undefined
-          : observe(observation, { version: entry.version, lease: current }, clock.monotonic());
-      observation = look?.observation ?? observation;
-      const decision = judgeRegistration(
-        {
-          current,
-          process: current === undefined ? 'unknown' : processes.judge(current.process),
-          standing: look?.standing ?? 'live',
-          changed: (look?.observation.changes ?? 0) > 0,
-        },
-        { supersede, replaces },
-      );
-      if (decision === 'in-use') throw starInUse(star, current!);
-      if (decision === 'watch') {
-        await sleep(clock, LOOK_EVERY_MILLIS, signal);
+      const entry = await this.#ports.metastore.get(this.#key, { signal: options.signal });
+      this.#throwIfEnded();
+      const seen = this.#look(observation, entry, { ...options, replaces });
+      observation = seen.observation;
+      if (seen.decision === 'in-use') throw starInUse(this.#options.star, seen.current!);
+      if (seen.decision === 'watch') {
+        await sleep(clock, LOOK_EVERY_MILLIS, options.signal);
         continue;
       }
-      const incarnation = random.hex(16);
-      const holder = { incarnation, address, timeoutMillis, process: processes.self() };
+      const lease = this.#firstLease();
+      // From here on a record of this incarnation may exist: `end` looks for it.
+      this.#incarnation = lease.incarnation;
       const sentAt = clock.monotonic();
-      const first = firstLease(holder, random.hex(8));
-      const put = await conditionalPut(
-        metastore,
-        {
-          key: this.#key,
-          expected: entry?.version ?? 'absent',
-          encode: (attempt) => encodeLease({ ...first, attempt }),
-        },
-        { clock, random, signal },
-      );
+      const put = await this.#write(lease, entry?.version ?? 'absent', {
+        clock,
+        random,
+        signal: options.signal,
+      });
       if (put.kind === 'conflict') continue;
       // An answer that took a timeout registered an incarnation that is lost already.
       if (!isLost(sentAt, clock.monotonic(), timeoutMillis)) {
-        return { lease: first, version: put.version, sentAt };
+        return { lease, version: put.version, sentAt };
       }
-      replaces = incarnation;
+      replaces = lease.incarnation;
     }
+  }
+
+  #look(
+    previous: LeaseObservation | undefined,
+    entry: MetaEntry | undefined,
+    { supersede = false, replaces }: RegisterOptions,
+  ): {
+    readonly decision: RegistrationDecision;
+    readonly observation: LeaseObservation | undefined;
+    readonly current: LeaseRecord | undefined;
+  } {
+    const options = { supersede, replaces };
+    if (entry === undefined) {
+      const view = {
+        current: undefined,
+        process: 'unknown',
+        standing: 'live',
+        changed: false,
+      } as const;
+      return {
+        decision: judgeRegistration(view, options),
+        observation: previous,
+        current: undefined,
+      };
+    }
+    const { clock, processes } = this.#ports;
+    const current = parseLease(this.#key, entry.value);
+    const seen = { version: entry.version, lease: current };
+    const { observation, standing } = observe(previous, seen, clock.monotonic());
+    const view = {
+      current,
+      standing,
+      process: isSameProcess(current.process, processes.self())
+        ? 'unknown'
+        : processes.judge(current.process),
+      changed: observation.changes > 0,
+    } as const;
+    return { decision: judgeRegistration(view, options), observation, current };
+  }
+
+  #firstLease(): LeaseRecord {
+    const { random, processes } = this.#ports;
+    const { timeoutMillis, address } = this.#options;
+    const incarnation = random.hex(16);
+    const holder = { incarnation, address, timeoutMillis, process: processes.self() };
+    return firstLease(holder, random.hex(8));
+  }
+
+  #write(
+    lease: LeaseRecord,
+    expected: MetaVersion | 'absent',
+    context: ConditionalContext,
+  ): Promise<PutResult> {
+    const encode = (attempt: string): Uint8Array => encodeLease({ ...lease, attempt });
+    return conditionalPut(this.#ports.metastore, { key: this.#key, expected, encode }, context);
   }
 
   #arm(): void {
     const { clock } = this.#ports;
-    const { timeoutMillis } = this.#options;
-    const age = clock.monotonic() - this.#held!.sentAt;
     this.#disarm();
-    const untilBeat = Math.max(0, nextBeatAfterMillis(timeoutMillis) - age);
+    const age = clock.monotonic() - this.#held!.sentAt;
+    const untilBeat = Math.max(0, nextBeatAfterMillis(this.#options.timeoutMillis) - age);
     this.#beatTimer = clock.setTimeout(() => this.#startBeat(), untilBeat);
-    this.#lossTimer = clock.setTimeout(() => this.#loseIfLate(), Math.max(0, timeoutMillis - age));
+    this.#armLoss();
+  }
+
+  #armLoss(): void {
+    const { clock } = this.#ports;
+    const age = clock.monotonic() - this.#held!.sentAt;
+    // At least a millisecond: sums of fractions may fall a trifle short of the timeout.
+    const untilLoss = Math.max(1, this.#options.timeoutMillis - age);
+    this.#lossTimer = clock.setTimeout(() => {
+      if (!this.#isOver()) this.#armLoss();
+    }, untilLoss);
   }
 
   #disarm(): void {
@@ -220,108 +261,95 @@ export class StarLease {
 
   /** One bump, retried until it is known to be applied, another's write is found, or time is up. */
   async #beat(): Promise<void> {
-    const { metastore, clock, random, log } = this.#ports;
-    const { timeoutMillis } = this.#options;
-    const { lease, version, sentAt: lastSentAt } = this.#held!;
+    if (this.#isOver()) return;
+    const { clock, random, log } = this.#ports;
+    const { star, timeoutMillis } = this.#options;
+    const last = this.#held!;
     const sentAt = clock.monotonic();
-    if (this.#loseIfLate()) return;
-    const next = bumped(lease, this.#collectorRound, lease.attempt);
+    const next = bumped(last.lease, this.#collectorRound);
     try {
-      const put = await conditionalPut(
-        metastore,
-        {
-          key: this.#key,
-          expected: version,
-          encode: (attempt) => encodeLease({ ...next, attempt }),
-        },
-        {
-          clock,
-          random,
-          signal: this.#beats.signal,
-          timeoutMillis: lastSentAt + timeoutMillis - sentAt,
-        },
-      );
-      if (this.#state !== 'held' || this.#loseIfLate()) return;
+      const put = await this.#write(next, last.version, {
+        clock,
+        random,
+        signal: this.#beats.signal,
+        timeoutMillis: last.sentAt + timeoutMillis - sentAt,
+      });
+      if (this.#isOver()) return;
       if (put.kind === 'applied') this.#held = { lease: next, version: put.version, sentAt };
-      else if (!this.#adopt(put.current)) return;
+      else this.#adopt(put.current);
+      if (this.#state === 'held') this.#arm();
     } catch (cause) {
-      if (this.#state !== 'held' || this.#loseIfLate()) return;
+      if (this.#isOver()) return;
       const { code, message } = toEngineError(cause);
-      log.warn({ star: this.#options.star, code, message }, 'a lease could not be renewed');
-      this.#beatTimer = clock.setTimeout(
-        () => this.#startBeat(),
-        nextBeatAfterMillis(timeoutMillis) / 2,
-      );
-      return;
+      log.warn({ star, code, message }, 'a lease could not be renewed');
+      const again = nextBeatAfterMillis(timeoutMillis) / 2;
+      this.#beatTimer = clock.setTimeout(() => this.#startBeat(), again);
     }
-    this.#arm();
   }
 
   /** A conflict: an earlier bump of ours that came through late is taken over, all else is a loss. */
-  #adopt(current: MetaEntry | undefined): boolean {
-    if (current === undefined) return this.#lose('removed');
+  #adopt(current: MetaEntry | undefined): void {
+    if (current === undefined) {
+      this.#lose('removed');
+      return;
+    }
     const lease = parseLease(this.#key, current.value);
-    if (lease.incarnation !== this.incarnation) return this.#lose('replaced');
-    if (lease.state === 'ended') return this.#lose('ended');
-    this.#held = { ...this.#held!, lease, version: current.version };
-    return true;
+    if (lease.incarnation !== this.#incarnation) this.#lose('replaced');
+    else if (lease.state === 'ended') this.#lose('ended');
+    else this.#held = { ...this.#held!, lease, version: current.version };
   }
 
-  #loseIfLate(): boolean {
-    if (this.#state !== 'held' || this.isHeld) return this.#state !== 'held';
-    this.#lose('expired');
-    return true;
+  /** Notices by the way that the lease has run out. */
+  #isOver(): boolean {
+    if (this.#state === 'held' && !this.isHeld) this.#lose('expired');
+    return this.#state !== 'held';
   }
 
-  #lose(reason: LossReason): false {
-    if (this.#state !== 'held') return false;
+  #lose(reason: LossReason): void {
     this.#state = 'lost';
     this.#disarm();
     this.#beats.abort();
     this.#options.onLost(reason);
-    return false;
   }
 
   async #end(): Promise<void> {
-    const wasKnown = this.#state === 'held' || this.#state === 'lost';
     this.#state = 'ended';
     this.#disarm();
     this.#beats.abort();
     await this.#beating;
-    if (wasKnown) await this.#endRecord();
-  }
-
-  #isEnded(): boolean {
-    return this.#state === 'ended';
-  }
-
-  async #endRecord(): Promise<void> {
-    const { metastore, clock, random, log } = this.#ports;
-    const { lease: own } = this.#held!;
-    let { version } = this.#held!;
-    let lease = own;
-    const deadline = clock.monotonic() + END_MILLIS;
+    if (this.#incarnation === undefined) return;
     try {
-      for (;;) {
-        const last = lease;
-        const put = await conditionalPut(
-          metastore,
-          {
-            key: this.#key,
-            expected: version,
-            encode: (attempt) => encodeLease(ended(last, attempt)),
-          },
-          { clock, random, timeoutMillis: Math.max(0, deadline - clock.monotonic()) },
-        );
-        if (put.kind === 'applied' || put.current === undefined) return;
-        // A bump that was still under way came first; anybody else's record stays as it is.
-        lease = parseLease(this.#key, put.current.value);
-        version = put.current.version;
-        if (lease.incarnation !== own.incarnation || lease.state === 'ended') return;
-      }
+      await this.#endRecord(this.#incarnation);
     } catch (cause) {
       const { code, message } = toEngineError(cause);
-      log.warn({ star: this.#options.star, code, message }, 'a lease was left to expire');
+      const { star } = this.#options;
+      this.#ports.log.warn({ star, code, message }, 'a lease was left to expire');
+    }
+  }
+
+  async #endRecord(incarnation: string): Promise<void> {
+    const { metastore, clock, random } = this.#ports;
+    const limited = linkedSignal(clock, { timeoutMillis: END_MILLIS }, 'end of a lease');
+    const { signal } = limited;
+    try {
+      let entry = await metastore.get(this.#key, { signal });
+      for (;;) {
+        if (entry === undefined) return;
+        const lease = parseLease(this.#key, entry.value);
+        if (lease.incarnation !== incarnation || lease.state === 'ended') return;
+        // After a conflict: a bump that was still under way came first, or somebody else did.
+        const put = await this.#write(ended(lease), entry.version, { clock, random, signal });
+        if (put.kind === 'applied') return;
+        entry = put.current;
+      }
+    } finally {
+      limited.release();
+    }
+  }
+
+  #throwIfEnded(): void {
+    if (this.#state === 'ended') {
+      throw new EngineError('CLOSED', 'the star was closed while it registered');
     }
   }
 }

@@ -16,7 +16,11 @@ export async function ensureMetastoreId(
   const id = random.hex(16);
   const put = await conditionalPut(
     metastore,
-    { key: KEY, expected: 'absent', encode: (attempt) => encodeRecordValue({ metastore: id, attempt }) },
+    {
+      key: KEY,
+      expected: 'absent',
+      encode: (attempt) => encodeRecordValue({ metastore: id, attempt }),
+    },
     { clock, random, ...options },
   );
   if (put.kind === 'applied' || put.current === undefined) return id;

@@ -50,12 +50,12 @@ export class StarObserver {
       const { lease, version } = found;
       const put = await conditionalPut(
         metastore,
-        { key, expected: version, encode: (attempt) => encodeLease(ended(lease, attempt)) },
+        { key, expected: version, encode: (attempt) => encodeLease({ ...ended(lease), attempt }) },
         { clock, random, signal },
       );
       if (put.kind === 'applied') {
         this.#observations.delete(star);
-        return { kind: 'ended', lease: ended(lease, lease.attempt) };
+        return { kind: 'ended', lease: ended(lease) };
       }
       // Whoever was faster: a holder that lives after all, its successor, or another observer.
       entry = put.current;

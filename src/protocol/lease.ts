@@ -100,10 +100,24 @@ export function observe(
   return { observation: previous, standing: expired ? 'expired' : 'live' };
 }
 
+/** Whether two identities name one process: pids are reused, start times tell them apart. */
+export function isSameProcess(a: StarLease['process'], b: StarLease['process']): boolean {
+  return (
+    a.bootId === b.bootId &&
+    a.hostName === b.hostName &&
+    a.pidNamespace === b.pidNamespace &&
+    a.pid === b.pid &&
+    a.startTime === b.startTime
+  );
+}
+
 export interface RegistrationView {
   /** The record found, if any. */
   readonly current: StarLease | undefined;
-  /** What is known of the holder's process. */
+  /**
+   * What is known of the holder's process. `unknown` also for the process that asks: that it lives
+   * does not tell whether the engine in it that held the lease still does; its beat does.
+   */
   readonly process: 'alive' | 'dead' | 'unknown';
   readonly standing: LeaseStanding;
   /** The record changed while it was watched. */
@@ -141,14 +155,14 @@ export function judgeHolder(
   return process === 'dead' || standing === 'expired' ? 'end' : 'leave';
 }
 
-/** The lease that follows a bump. */
-export function bumped(lease: StarLease, collectorRound: number, attempt: string): StarLease {
-  return { ...lease, beat: lease.beat + 1, collectorRound, attempt };
+/** The lease that follows a bump; whoever writes it puts its own attempt in. */
+export function bumped(lease: StarLease, collectorRound: number): StarLease {
+  return { ...lease, beat: lease.beat + 1, collectorRound };
 }
 
-/** The lease as anybody ends it. */
-export function ended(lease: StarLease, attempt: string): StarLease {
-  return { ...lease, state: 'ended', attempt };
+/** The lease as anybody ends it; whoever writes it puts its own attempt in. */
+export function ended(lease: StarLease): StarLease {
+  return { ...lease, state: 'ended' };
 }
 
 export interface LeaseHolder {
