@@ -34,6 +34,8 @@ interface Answer {
   readonly kind: string;
 }
 
+type Apply<T> = (store: port.BucketStore, call: BucketCall) => Promise<T>;
+
 export class FaultyBucketStore implements port.BucketStore {
   readonly name: string;
   readonly server: BucketServer;
@@ -121,14 +123,15 @@ export class FaultyBucketStore implements port.BucketStore {
     const failing = keys.map(() => this.#prng.chance(this.profile.deleteErrors));
     const answer = await this.#call<Answer & { readonly each?: readonly port.DeleteOutcome[] }>(
       { op: 'deleteMany', key: keys[0] ?? '' },
-      async (store) => ({
+      async (store, call) => ({
         kind: 'answered',
         each: await Promise.all(
-          keys.map(async (key, index) =>
-            failing[index]!
-              ? broken<port.DeleteOutcome>('the store failed on one key')
-              : store.delete(key),
-          ),
+          keys.map(async (key, index) => {
+            if (failing[index]!) return broken<port.DeleteOutcome>('the store failed on one key');
+            const outcome = await store.delete(key);
+            this.#tell('bucketApplied', { ...call, op: 'delete', key }, outcome);
+            return outcome;
+          }),
         ),
       }),
       options,
@@ -168,7 +171,7 @@ export class FaultyBucketStore implements port.BucketStore {
    */
   #call<T extends Answer>(
     part: { readonly op: BucketOp; readonly key: string; readonly bytes?: Uint8Array },
-    apply: (store: port.BucketStore) => Promise<T>,
+    apply: Apply<T>,
     options: port.CallOptions | undefined,
     isUnchanged: () => boolean = () => true,
   ): Promise<T> {
@@ -209,7 +212,7 @@ export class FaultyBucketStore implements port.BucketStore {
     call: BucketCall,
     fate: BucketFate,
     exchange: Exchange<T>,
-    apply: (store: port.BucketStore) => Promise<T>,
+    apply: Apply<T>,
     isUnchanged: () => boolean,
   ): void {
     const scripted: Partial<Extract<BucketFate, { kind: 'pass' }>> =
@@ -273,7 +276,7 @@ export class FaultyBucketStore implements port.BucketStore {
   async #arrive<T extends Answer>(
     call: BucketCall,
     exchange: Exchange<T>,
-    apply: (store: port.BucketStore) => Promise<T>,
+    apply: Apply<T>,
     isUnchanged: () => boolean,
   ): Promise<T | undefined> {
     if (!this.server.isReachableFrom(this.#process)) {
@@ -289,9 +292,9 @@ export class FaultyBucketStore implements port.BucketStore {
         `${this.#describe(call)}: bytes changed before the call ended`,
       );
     }
-    const outcome = await apply(this.server.store);
+    const outcome = await apply(this.server.store, call);
     this.#scheduler.note(`${this.#describe(call)} applied ${outcome.kind}`);
-    for (const observer of this.server.observers) observer.bucketApplied?.(call, outcome);
+    this.#tell('bucketApplied', call, outcome);
     return outcome;
   }
 
@@ -301,9 +304,13 @@ export class FaultyBucketStore implements port.BucketStore {
 
   #ended(call: BucketCall, outcome: Answer): void {
     this.#scheduler.note(`${this.#describe(call)} answers ${outcome.kind}`);
-    for (const observer of this.server.observers) observer.bucketAnswered?.(call, outcome);
+    this.#tell('bucketAnswered', call, outcome);
     this.#outstanding--;
     if (this.#outstanding === 0) for (const resolve of this.#closing.splice(0)) resolve();
+  }
+
+  #tell(what: 'bucketApplied' | 'bucketAnswered', call: BucketCall, outcome: Answer): void {
+    for (const observer of this.server.observers) observer[what]?.(call, outcome);
   }
 
   #describe(call: BucketCall): string {

@@ -4,7 +4,7 @@ import type { MetaWatchEvent } from '../../../src/ports/metastore.ts';
 import { FaultyMetastore } from '../../../src/testing/faulty-metastore.ts';
 import { CALM_METASTORE, ROUGH_METASTORE, type MetaFate } from '../../../src/testing/meta-fates.ts';
 import { MetaServer } from '../../../src/testing/meta-server.ts';
-import { Scheduler, type EventOwner } from '../../../src/testing/scheduler.ts';
+import { Scheduler } from '../../../src/testing/scheduler.ts';
 
 const value = (text: string): Uint8Array => Buffer.from(text);
 const text = (entry: { value: Uint8Array } | undefined): string | undefined =>

@@ -1,0 +1,142 @@
+/** A world with all checkers on it; storms and scripted scenarios run in one. */
+import type { StarPorts } from '../../actors/ports.ts';
+import type { Clock } from '../../src/lib/clock.ts';
+import type { Stream } from '../../src/engine/api.ts';
+import { sleep } from '../../src/lib/wait.ts';
+import type { ResolvedSettings } from '../../src/protocol/settings.ts';
+import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
+import { VirtualClock } from '../../src/testing/virtual-clock.ts';
+import { World, type WorldOptions } from '../../src/testing/world.ts';
+import { AcknowledgedChecker, EvidenceChecker } from './checkers/acknowledged.ts';
+import type { CheckContext, Checker } from './checkers/context.ts';
+import { FenceChecker } from './checkers/fence.ts';
+import { HistoryChecker } from './checkers/history.ts';
+import { CoverageChecker, TenureChecker } from './checkers/tenure.ts';
+import { FirstPutChecker, HaltChecker, OneContentChecker } from './checkers/writer.ts';
+import { seen } from './client.ts';
+import { Counters } from './counters.ts';
+import { MetaIndex } from './meta-index.ts';
+import { SimulatedNode } from './node.ts';
+import { OperationLog, type SeenRecord } from './operations.ts';
+import { SlotIndex } from './slot-index.ts';
+
+export interface HarnessOptions extends WorldOptions {
+  readonly mutate?: (ports: StarPorts, process: SimulatedProcess) => StarPorts;
+}
+
+export class Harness {
+  readonly world: World;
+  readonly log = new OperationLog();
+  readonly slots = new SlotIndex();
+  readonly meta: MetaIndex;
+  readonly counters: Counters;
+  readonly history: HistoryChecker;
+  /** A clock outside of all processes. */
+  readonly clock: Clock;
+  readonly #checkers: readonly Checker[];
+
+  constructor(options: HarnessOptions) {
+    this.world = new World(options);
+    const { world, log, slots } = this;
+    this.meta = new MetaIndex(world.metastore.journal);
+    this.clock = new VirtualClock(world.scheduler);
+    const fail = (rule: string, text: string): void => {
+      world.scheduler.fail(rule, text);
+    };
+    const base = { world, slots, meta: this.meta, log, fail };
+    const acknowledged = new AcknowledgedChecker(base);
+    const context: CheckContext = { ...base, acks: acknowledged };
+    this.counters = new Counters(context);
+    this.history = new HistoryChecker(context);
+    this.#checkers = [
+      acknowledged,
+      new EvidenceChecker(context),
+      new OneContentChecker(context),
+      new FirstPutChecker(context),
+      new HaltChecker(context),
+      new FenceChecker(context),
+      new TenureChecker(context),
+      new CoverageChecker(context),
+      this.history,
+      this.counters,
+    ];
+    world.observe(this.slots);
+    world.observe(this.meta);
+    for (const checker of this.#checkers) {
+      world.observe(checker);
+      this.meta.listeners.push(checker);
+      this.log.listeners.push(checker);
+    }
+  }
+
+  node(
+    settings: ResolvedSettings,
+    restartMillis: () => number,
+    host = settings.star,
+  ): SimulatedNode {
+    return new SimulatedNode({
+      world: this.world,
+      clock: this.clock,
+      settings,
+      host: `host-${host}`,
+      restartMillis,
+      onOpened: ({ opens }) => {
+        if (opens > 1) this.counters.add('restart');
+      },
+    });
+  }
+
+  /** Runs the world until the promise settles; a world that stands still before is broken. */
+  async until<T>(promise: Promise<T>, what: string): Promise<T> {
+    const { scheduler } = this.world;
+    let settled = false;
+    promise.then(
+      () => (settled = true),
+      () => (settled = true),
+    );
+    const end = await scheduler.run(() => settled);
+    if (end === 'idle') throw scheduler.failure('idle', `nothing is due any more before ${what}`);
+    return promise;
+  }
+
+  /** The world is at rest: every caller must have been answered. */
+  rested(): void {
+    for (const checker of this.#checkers) checker.rested?.();
+  }
+
+  /** Reads every stream from its beginning with a fresh star, and compares with all that was seen. */
+  async readBack(settings: ResolvedSettings, streams: readonly string[]): Promise<void> {
+    const node = this.node(settings, () => 1_000);
+    void node.run();
+    for (const name of streams) {
+      const stream = await this.#openPatiently(node, name);
+      const records: SeenRecord[] = [];
+      for await (const record of stream.read({ from: 0, timeoutMillis: 60_000 })) {
+        records.push(seen(record));
+      }
+      const { seqNum } = await stream.checkTail({ timeoutMillis: 60_000 });
+      if (seqNum !== records.length) {
+        this.world.scheduler.fail(
+          'T2',
+          `${name} has ${records.length} records and the tail ${seqNum}`,
+        );
+      }
+      this.history.finish(stream.id, 0, records);
+    }
+    await node.close(60_000);
+  }
+
+  async #openPatiently(node: SimulatedNode, name: string): Promise<Stream> {
+    for (let attempt = 0; attempt < 200; attempt++) {
+      const { engine } = node;
+      try {
+        if (engine !== undefined) return await node.stream(name, 60_000);
+      } catch (error) {
+        node.notice(error, engine);
+        this.world.scheduler.note(`${name} does not open: ${(error as Error).message}`);
+      }
+      await sleep(this.clock, 500);
+    }
+    throw this.world.scheduler.failure('open', `${name} does not open in a world at rest`);
+  }
+}

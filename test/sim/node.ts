@@ -1,0 +1,152 @@
+/**
+ * Keeps one star running, as a supervisor would: starts its process, opens the product's engine in
+ * it, opens it again when it ended, starts a new process when the old one died.
+ */
+import { openEngine, type HostedEngine } from '../../src/engine/host.ts';
+import type { Stream } from '../../src/engine/api.ts';
+import type { Clock } from '../../src/lib/clock.ts';
+import { EngineError } from '../../src/lib/errors.ts';
+import { sleep } from '../../src/lib/wait.ts';
+import type { ResolvedSettings } from '../../src/protocol/settings.ts';
+import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
+import type { World } from '../../src/testing/world.ts';
+
+export interface NodeOptions {
+  readonly world: World;
+  /** A clock outside of all processes. */
+  readonly clock: Clock;
+  readonly settings: ResolvedSettings;
+  readonly host: string;
+  /** How long a dead process stays away. */
+  readonly restartMillis: () => number;
+  readonly onOpened?: (node: SimulatedNode) => void;
+}
+
+/** Ends that a caller answers by opening the engine again. */
+const OVER: readonly string[] = ['FENCED', 'LEASE_LOST', 'CLOSED'];
+
+export class SimulatedNode {
+  readonly star: string;
+  readonly #options: NodeOptions;
+  readonly #streams = new Map<string, Promise<Stream>>();
+  #process: SimulatedProcess | undefined;
+  #engine: HostedEngine | undefined;
+  #isStopped = false;
+  #isOver = false;
+  opens = 0;
+  reopens = 0;
+
+  constructor(options: NodeOptions) {
+    this.#options = options;
+    this.star = options.settings.star;
+  }
+
+  get engine(): HostedEngine | undefined {
+    return this.#process?.state === 'dead' ? undefined : this.#engine;
+  }
+
+  get process(): SimulatedProcess | undefined {
+    return this.#process;
+  }
+
+  /** Runs until `stop`. */
+  async run(): Promise<void> {
+    const { world, clock, host, restartMillis } = this.#options;
+    while (!this.#isStopped) {
+      const process = world.spawn(this.star, { host });
+      this.#process = process;
+      await Promise.race([this.#serve(process), process.death]);
+      this.#forget();
+      await sleep(clock, restartMillis());
+    }
+  }
+
+  /** No restart any more; what runs goes on. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  crash(): void {
+    this.#process?.crash();
+  }
+
+  /** The stream as this node leads it. */
+  async stream(name: string, timeoutMillis: number): Promise<Stream> {
+    const engine = this.engine;
+    if (engine === undefined) throw new EngineError('CLOSED', 'this node does not run');
+    const known = this.#streams.get(name);
+    if (known !== undefined) return known;
+    const opening = engine.open(name, { timeoutMillis });
+    this.#streams.set(name, opening);
+    try {
+      return await opening;
+    } catch (error) {
+      if (this.#streams.get(name) === opening) this.#streams.delete(name);
+      throw error;
+    }
+  }
+
+  /** Gives the stream back, so that another star may lead it. */
+  async release(name: string, timeoutMillis: number): Promise<void> {
+    const stream = this.#streams.get(name);
+    this.#streams.delete(name);
+    await (await stream)?.close({ timeoutMillis });
+  }
+
+  /** Looks at what a call answered: an engine that is over is opened again. */
+  notice(error: unknown, engine: HostedEngine | undefined): void {
+    if (!EngineError.is(error)) throw error;
+    if (error.kind === 'internal' || error.kind === 'corrupt') {
+      this.#options.world.scheduler.fail('internal', `${this.star}: ${error.message}`, error);
+    }
+    if (OVER.includes(error.code) && engine !== undefined && engine === this.#engine) {
+      this.#isOver = true;
+    }
+  }
+
+  /** Ends with a Finish of everything. */
+  async close(timeoutMillis: number): Promise<void> {
+    this.#isStopped = true;
+    const process = this.#process;
+    const engine = this.engine;
+    if (engine === undefined || process === undefined) return;
+    const closed = engine.close({ timeoutMillis }).catch((error: unknown) => {
+      this.notice(error, undefined);
+    });
+    await Promise.race([closed, process.death]);
+    process.crash();
+  }
+
+  async #serve(process: SimulatedProcess): Promise<void> {
+    const { clock, settings, onOpened } = this.#options;
+    while (process.state !== 'dead' && !this.#isStopped) {
+      try {
+        this.#engine = await openEngine(process.ports, settings, { timeoutMillis: 20_000 });
+        this.#isOver = false;
+        this.opens++;
+        onOpened?.(this);
+      } catch (error) {
+        this.notice(error, undefined);
+        await sleep(clock, 500);
+        continue;
+      }
+      while (this.#serves()) await sleep(clock, 50);
+      this.reopens++;
+      const engine = this.#engine;
+      this.#forget();
+      await engine.close({ timeoutMillis: 2_000 }).catch((error: unknown) => {
+        this.notice(error, undefined);
+      });
+    }
+  }
+
+  #serves(): boolean {
+    return !this.#isOver;
+  }
+
+  #forget(): void {
+    this.#engine = undefined;
+    for (const stream of this.#streams.values()) stream.catch(() => undefined);
+    this.#streams.clear();
+  }
+}

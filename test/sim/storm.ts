@@ -1,0 +1,106 @@
+/** One seed: engines of several stars under load and faults, then rest, then the reckoning. */
+import { sleep } from '../../src/lib/wait.ts';
+import type { StarPorts } from '../../actors/ports.ts';
+import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
+import { Chaos } from './chaos.ts';
+import { Client } from './client.ts';
+import type { Counters } from './counters.ts';
+import { Harness } from './harness.ts';
+import { settingsOf, stormConfig, type StormConfig } from './world-config.ts';
+
+export interface StormResult {
+  readonly seed: number;
+  readonly hash: string;
+  readonly steps: number;
+  readonly virtualMillis: number;
+  readonly counters: Counters;
+}
+
+export interface StormOptions {
+  readonly config?: StormConfig;
+  readonly mutate?: (ports: StarPorts, process: SimulatedProcess) => StarPorts;
+  readonly keepLines?: number;
+}
+
+/** @throws SimulationFailure when an invariant does not hold. */
+export async function runStorm(seed: number, options: StormOptions = {}): Promise<StormResult> {
+  const config = options.config ?? stormConfig(seed);
+  const harness = new Harness({
+    seed,
+    bucketCount: config.buckets,
+    bucketProfile: config.bucketProfile,
+    metaProfile: config.metaProfile,
+    clockDrift: 0.02,
+    maxSteps: 3_000_000,
+    ...(options.mutate === undefined ? {} : { mutate: options.mutate }),
+  });
+  await harness.until(play(harness, config), 'the end of the storm');
+  const { scheduler } = harness.world;
+  return {
+    seed,
+    hash: scheduler.history.hash,
+    steps: scheduler.steps,
+    virtualMillis: scheduler.time,
+    counters: harness.counters,
+  };
+}
+
+async function play(harness: Harness, config: StormConfig): Promise<void> {
+  const { world, clock, log, counters } = harness;
+  const prng = world.scheduler.prng('storm');
+  const nodes = config.stars.map((star, index) =>
+    harness.node(
+      settingsOf(config, star),
+      () => 100 + prng.below(4_000),
+      // Some stars share a host, where a death is known at once.
+      String(index % 2),
+    ),
+  );
+  for (const node of nodes) void node.run();
+  const clients = Array.from(
+    { length: config.clients },
+    (_, index) =>
+      new Client({
+        clock,
+        prng: world.scheduler.prng(`client ${index}`),
+        log,
+        nodes,
+        streams: config.streams,
+        thinkMillis: config.thinkMillis,
+        depth: config.depth,
+        onRefused: (code) => {
+          const name = `open ${code}`;
+          counters.outcomes[name] = (counters.outcomes[name] ?? 0) + 1;
+        },
+      }),
+  );
+  const chaos = new Chaos({
+    world,
+    clock,
+    prng: world.scheduler.prng('chaos'),
+    nodes,
+    strokeMillis: config.strokeMillis,
+    onCrash: (process) => {
+      const unanswered = log.pending.some((operation) => operation.process === process);
+      if (unanswered) counters.add('crashWithUnacknowledged');
+    },
+  });
+  const work = Promise.all([...clients.map((client) => client.run()), chaos.run()]);
+  await sleep(clock, config.millis);
+  chaos.stop();
+  for (const client of clients) client.stop();
+  await work;
+  world.scheduler.note('the storm is over');
+  world.heal();
+  await sleep(clock, 5_000);
+  harness.rested();
+  for (const node of nodes) {
+    counters.add('reopened', node.reopens);
+    if (prng.chance(0.5)) await node.close(20_000);
+    else {
+      node.stop();
+      node.crash();
+    }
+  }
+  await harness.readBack(settingsOf(config, 'z'), config.streams);
+}
