@@ -5,7 +5,14 @@
 import { EngineError } from '../src/lib/errors.ts';
 import { assert } from '../src/lib/assert.ts';
 import type { WaitOptions } from '../src/lib/wait.ts';
-import { nameHex, nameKey, nameOfHex, namesPrefix, streamKey, writerKey } from '../src/protocol/keys.ts';
+import {
+  nameHex,
+  nameKey,
+  nameOfHex,
+  namesPrefix,
+  streamKey,
+  writerKey,
+} from '../src/protocol/keys.ts';
 import {
   encodeRecordValue,
   nameRecord,
@@ -15,7 +22,7 @@ import {
   type StreamConfig,
   type StreamRecord,
 } from '../src/protocol/records.ts';
-import type { MetaEntry } from '../src/ports/metastore.ts';
+import { partitionOf, type MetaEntry } from '../src/ports/metastore.ts';
 import { conditionalDelete, conditionalPut } from './conditional-write.ts';
 import type { StarPorts } from './ports.ts';
 
@@ -50,7 +57,11 @@ export async function registerStream(
   const draft = { ...request, stream, createdAtMillis: clock.now() };
   await conditionalPut(
     metastore,
-    { key: streamKey(stream), expected: 'absent', encode: (attempt: string) => encodeRecordValue({ ...draft, attempt }) },
+    {
+      key: streamKey(stream),
+      expected: 'absent',
+      encode: (attempt: string) => encodeRecordValue({ ...draft, attempt }),
+    },
     context,
   );
   const named = await conditionalPut(
@@ -102,7 +113,11 @@ export async function removeName(
   const entry = await metastore.get(key, { signal: options.signal });
   if (entry === undefined) return;
   if (parseRecordValue(nameRecord, key, entry.value).stream !== streamId) return;
-  await conditionalDelete(metastore, { key, expected: entry.version }, { clock, random, ...options });
+  await conditionalDelete(
+    metastore,
+    { key, expected: entry.version },
+    { clock, random, ...options },
+  );
 }
 
 export interface ListRequest {
@@ -163,7 +178,12 @@ async function readStream(
 ): Promise<StreamRecord | undefined> {
   const { stream } = parseRecordValue(nameRecord, name.key, name.value);
   const key = streamKey(stream);
-  const entry = await ports.metastore.get(key, { signal: options.signal });
+  let entry = await ports.metastore.get(key, { signal: options.signal });
+  if (entry === undefined) {
+    // The name may be newer than what this partition answered: an absence counts after a barrier.
+    await ports.metastore.barrier(partitionOf(key), { signal: options.signal });
+    entry = await ports.metastore.get(key, { signal: options.signal });
+  }
   if (entry === undefined) {
     const hex = name.key.slice(name.key.lastIndexOf('/') + 1);
     if (await isDeleted(ports, stream, options)) {
