@@ -3,6 +3,7 @@
  * soon as every slot in it is decided whatever else answers; else it waits for each bucket as long
  * as its patience lasts. What is missing then is unknown.
  */
+import { setMaxListeners } from 'node:events';
 import type { TimerHandle } from '../src/lib/clock.ts';
 import { PREAMBLE_BYTES } from '../src/format/preamble.ts';
 import type { ReadOutcome } from '../src/ports/bucket-store.ts';
@@ -109,6 +110,8 @@ class WaveObservation {
     this.#boards = wave.reads.map((read) => new SlotBoard(read, this.#quorum));
     this.#verdicts = set.buckets.map(() => 'unknown');
     this.#abort = set.buckets.map(() => new AbortController());
+    // One signal serves every read of a wave in its bucket: many listeners are no leak here.
+    for (const { signal: each } of this.#abort) setMaxListeners(0, each);
     this.#pending = set.buckets.map(() => 0);
     this.#isAwaited = set.buckets.map(() => false);
     this.#timers = set.buckets.map(() => undefined);
