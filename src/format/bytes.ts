@@ -116,10 +116,6 @@ export function isZero(bytes: Uint8Array, start: number, end: number): boolean {
 /** Identifiers and nonces are 16 bytes, written as 32 lower-case hexadecimal digits. */
 export const ID_BYTES = 16;
 
-export function isId(text: string): boolean {
-  return /^[0-9a-f]{32}$/.test(text);
-}
-
 export function writeId(target: Uint8Array, offset: number, id: string): void {
   assert(id.length === 2 * ID_BYTES, 'identifier is not 32 hexadecimal digits');
   let faults = 0;

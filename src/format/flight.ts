@@ -18,9 +18,8 @@ import {
   type Preamble,
 } from './preamble.ts';
 
-export { ENTRY_COUNT_MAX, FENCING_TOKEN_BYTES_MAX } from './flight-entry.ts';
 export type { FlightEntry, StateDelta } from './flight-entry.ts';
-export { FLIGHT_BODY_BYTES_MAX, FLIGHT_ENTRIES_MAX } from './preamble.ts';
+export { FLIGHT_ENTRIES_MAX } from './preamble.ts';
 
 /** The most that preamble and header can take: what a writer keeps free in front of the bodies. */
 export const HEAD_ROOM_BYTES = PREAMBLE_BYTES + FLIGHT_ENTRIES_MAX * HEADER_BOUNDS.entryBytesMax;
