@@ -9,6 +9,7 @@ import { encodeRecordValue, parseRecordValue, setRecord } from '../src/protocol/
 import type { SetRecord } from '../src/protocol/records.ts';
 import { setKey } from '../src/protocol/keys.ts';
 import type { BucketStore } from '../src/ports/bucket-store.ts';
+import { partitionOf } from '../src/ports/metastore.ts';
 import { conditionalPut } from './conditional-write.ts';
 import type { StarPorts } from './ports.ts';
 
@@ -140,7 +141,12 @@ export class BucketSets {
     const known = this.#known.get(setId);
     if (known !== undefined) return known;
     const key = setKey(setId);
-    const entry = await this.ports.metastore.get(key, { signal });
+    let entry = await this.ports.metastore.get(key, { signal });
+    if (entry === undefined) {
+      // The epoch record may be newer than what this read saw of another partition.
+      await this.ports.metastore.barrier(partitionOf(key), { signal });
+      entry = await this.ports.metastore.get(key, { signal });
+    }
     if (entry === undefined) {
       throw new EngineError('METASTORE_CORRUPT', 'an epoch names a set that is not registered', {
         details: { key },
