@@ -120,19 +120,21 @@ export class SimulatedNode {
   async #serve(process: SimulatedProcess): Promise<void> {
     const { clock, settings, onOpened } = this.#options;
     while (process.state !== 'dead' && !this.#isStopped) {
+      let engine: HostedEngine;
       try {
-        this.#engine = await openEngine(process.ports, settings, { timeoutMillis: 20_000 });
-        this.#isOver = false;
-        this.opens++;
-        onOpened?.(this);
+        engine = await openEngine(process.ports, settings, { timeoutMillis: 20_000 });
       } catch (error) {
         this.notice(error, undefined);
         await sleep(clock, 500);
         continue;
       }
-      while (this.#serves()) await sleep(clock, 50);
+      this.#engine = engine;
+      this.#isOver = false;
+      this.opens++;
+      onOpened?.(this);
+      while (this.#serves(process)) await sleep(clock, 50);
+      if (process.state === 'dead') return;
       this.reopens++;
-      const engine = this.#engine;
       this.#forget();
       await engine.close({ timeoutMillis: 2_000 }).catch((error: unknown) => {
         this.notice(error, undefined);
@@ -140,8 +142,8 @@ export class SimulatedNode {
     }
   }
 
-  #serves(): boolean {
-    return !this.#isOver;
+  #serves(process: SimulatedProcess): boolean {
+    return !this.#isOver && process.state !== 'dead';
   }
 
   #forget(): void {
