@@ -3,6 +3,7 @@
  * takes no more input, waits for what is under way and releases its streams. The second one ends the
  * process at once; the next start then fences what was left.
  */
+import { setMaxListeners } from 'node:events';
 import { EXIT_CODES } from './exit-codes.ts';
 
 export type StopReason = 'SIGINT' | 'SIGTERM' | 'broken pipe';
@@ -28,6 +29,8 @@ export class Shutdown {
   /** @param exit - ends the process at once. */
   constructor(exit: (code: number) => void) {
     this.#exit = exit;
+    // Every wait of a command listens; that many at once are no leak.
+    setMaxListeners(0, this.#controller.signal);
   }
 
   /** Fires when the command is to stop. */

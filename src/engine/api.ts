@@ -195,8 +195,16 @@ export interface ChainStatus {
 /** What the buckets hold of one slot; `undecided` when too few of them answered. */
 export interface SlotView {
   readonly slot: number;
-  readonly verdict: SlotVerdict | 'partial' | 'empty';
+  readonly verdict: 'committed' | 'partial' | 'poisoned' | 'empty' | 'undecided';
+  /** Identical copies of the epoch's own flight. */
   readonly copies: number;
+}
+
+export interface SlotOptions extends WaitOptions {
+  /** Default: the epoch's checkpoint, below which everything is in rows. */
+  readonly from?: number;
+  /** At most this many slots; default 256. */
+  readonly limit?: number;
 }
 
 /**
@@ -208,6 +216,13 @@ export interface ReadOnlyEngine extends AsyncDisposable {
   readonly star: string;
   listStreams(options?: ListStreamsOptions): Promise<StreamPage>;
   status(options?: WaitOptions): Promise<ChainStatus>;
+  /**
+   * What the buckets hold of an epoch's slots right now, up to where nothing can be any more: a
+   * whole window of empty slots. Decides nothing.
+   *
+   * @throws EngineError EPOCH_UNKNOWN, INVALID_POSITION
+   */
+  slots(epoch: number, options?: SlotOptions): Promise<readonly SlotView[]>;
   /**
    * Without `live`; ends at the tail it found when it began.
    *

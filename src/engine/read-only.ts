@@ -27,11 +27,14 @@ import type {
   ReadOnlyEngine,
   ReadOptions,
   RecordReader,
+  SlotOptions,
+  SlotView,
   StreamPage,
 } from './api.ts';
 import { checkListOptions } from './checks.ts';
 import { infoOf, readEpochs } from './host.ts';
 import { checkStreamName } from './names.ts';
+import { checkSlotRequest, slotViews } from './slot-views.ts';
 import { recordReader, typedBatches, withDefaultTimeout } from './stream-handle.ts';
 
 export function openReadOnly(
@@ -72,6 +75,22 @@ class Reader implements ReadOnlyEngine {
       readEpochs(this.#ports.metastore, this.star, signal),
     );
     return { star: this.star, epochs };
+  }
+
+  async slots(epoch: number, options: SlotOptions = {}): Promise<readonly SlotView[]> {
+    const request = checkSlotRequest(epoch, options);
+    return this.#within('slots', options, async (signal) => {
+      const key = epochKey(this.star, epoch);
+      const entry = await this.#ports.metastore.get(key, { signal });
+      if (entry === undefined) {
+        throw new EngineError('EPOCH_UNKNOWN', 'the chain has no such epoch', {
+          details: { star: this.star, epoch },
+        });
+      }
+      const record = parseRecordValue(epochRecord, key, entry.value);
+      const set = await this.#sets.resolve(record.set, signal);
+      return slotViews(set, record, request, signal);
+    });
   }
 
   read(name: string, options: ReadOptions = {}): RecordReader {

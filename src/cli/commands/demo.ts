@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addCommonOptions, outputOf } from '../context.ts';
@@ -73,7 +73,7 @@ async function demo(context: Context, files: string[], options: DemoOptions): Pr
   const { seconds, buckets, copies, producers } = options;
   // An unreadable text is found before anything is created; the writers load it again.
   loadCorpus(files);
-  const root = options.root ?? mkdtempSync(join(tmpdir(), 'asterlog-demo-'));
+  const root = options.root ?? (await mkdtemp(join(tmpdir(), 'asterlog-demo-')));
   const temporary = options.root === undefined && options.keep !== true;
   try {
     const figures = await runDemo(context, output, {
@@ -96,7 +96,7 @@ async function demo(context: Context, files: string[], options: DemoOptions): Pr
     output.result(demoDocument(figures), () => ['', ...demoLines(figures, output.out.paint)]);
     if (!demoPassed(figures)) context.setExit(EXIT_CODES.failed.code);
   } finally {
-    if (temporary) rmSync(root, { recursive: true, force: true });
+    if (temporary) await rm(root, { recursive: true, force: true });
   }
   if (!temporary) output.note(`the data is in ${root}`);
 }

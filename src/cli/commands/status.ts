@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { ChainStatus, EpochStatus } from '../../engine/api.ts';
+import type { EpochStatus, SlotView } from '../../engine/api.ts';
 import { addCommonOptions, outputOf, withReader } from '../context.ts';
 import type { CommonOptions, Context } from '../context.ts';
 import { slotGrid, slotLegend, table, type GridOptions, type SlotMark } from '../drawing.ts';
@@ -27,27 +27,43 @@ export function registerStatus(program: Command, context: Context): void {
     .action((options: StatusOptions) => status(context, options));
 }
 
-async function status(context: Context, options: StatusOptions): Promise<void> {
-  const output = outputOf(context, options);
-  const chain = await withReader(context, options, (reader) =>
-    reader.status({ signal: context.shutdown.signal }),
-  );
-  const { charset, paint, width } = output.out;
-  output.result(chain, () => chainLines(chain, { charset, paint, width: width(), maxRows: 3 }));
+/** An epoch with what its slots hold beyond the checkpoint, where that is not settled yet. */
+export interface DrawnEpoch extends EpochStatus {
+  readonly slots?: readonly SlotView[];
+}
+
+export interface DrawnChain {
+  readonly star: string;
+  readonly epochs: readonly DrawnEpoch[];
 }
 
 /** How many of the newest epochs are drawn; the table lists all of them. */
 const DRAWN_EPOCHS = 4;
 
-export function chainLines(chain: ChainStatus, options: GridOptions): string[] {
+async function status(context: Context, options: StatusOptions): Promise<void> {
+  const output = outputOf(context, options);
+  const { signal } = context.shutdown;
+  const chain = await withReader(context, options, async (reader) => {
+    const { star, epochs } = await reader.status({ signal });
+    const drawn = epochs.slice(-DRAWN_EPOCHS);
+    const seen = drawn.map(async (epoch): Promise<DrawnEpoch> => {
+      if (epoch.state === 'settled' || epoch.state === 'retired') return epoch;
+      return { ...epoch, slots: await reader.slots(epoch.epoch, { signal }) };
+    });
+    return { star, epochs: [...epochs.slice(0, -DRAWN_EPOCHS), ...(await Promise.all(seen))] };
+  });
+  const { charset, paint, width } = output.out;
+  output.result(chain, () => chainLines(chain, { charset, paint, width: width(), maxRows: 3 }));
+}
+
+export function chainLines(chain: DrawnChain, options: GridOptions): string[] {
   const { paint } = options;
   if (chain.epochs.length === 0) return [`star ${chain.star}: no epochs yet`];
-  const newest = [...chain.epochs].sort((a, b) => a.epoch - b.epoch).slice(-DRAWN_EPOCHS);
   const used = new Set<SlotMark>();
-  const grids = newest.flatMap((epoch) => {
-    const { first, marks } = epochMarks(epoch);
+  const grids = chain.epochs.slice(-DRAWN_EPOCHS).flatMap((epoch) => {
+    const marks = epochMarks(epoch);
     for (const mark of marks) used.add(mark);
-    return ['', `epoch ${epoch.epoch}, ${epoch.state}`, ...slotGrid(first, marks, options)];
+    return ['', `epoch ${epoch.epoch}, ${epoch.state}`, ...slotGrid(0, marks, options)];
   });
   return [
     `star ${chain.star}: ${formatCount(chain.epochs.length)} epochs`,
@@ -85,15 +101,14 @@ function epochTable(epochs: readonly EpochStatus[], paint: GridOptions['paint'])
   );
 }
 
-/** What the cursors say of each slot, up to the reach of the window. */
-export function epochMarks(epoch: EpochStatus): { first: number; marks: SlotMark[] } {
-  const { checkpoint, cut, window } = epoch;
-  const end = cut === undefined ? checkpoint + window : cut + 1;
-  const marks: SlotMark[] = [];
-  for (let slot = 0; slot < end; slot++) {
-    if (slot < checkpoint) marks.push('settled');
-    else if (cut === undefined) marks.push('unknown');
-    else marks.push(slot < cut ? 'committed' : 'dead');
+/** Every slot as far as it is known: in rows, seen in the buckets, below the cut, the cut itself. */
+export function epochMarks({ checkpoint, cut, slots = [] }: DrawnEpoch): SlotMark[] {
+  const marks = Array.from({ length: checkpoint }, (): SlotMark => 'settled');
+  for (const { slot, verdict } of slots) marks[slot] = verdict;
+  if (cut !== undefined) {
+    // Whatever lies beyond the cut is garbage that nobody reads.
+    marks.length = cut;
+    marks.push('dead');
   }
-  return { first: 0, marks };
+  return Array.from(marks, (mark: SlotMark | undefined) => mark ?? 'committed');
 }

@@ -164,10 +164,35 @@ describe('status', () => {
     expect(stdout).toContain('\nepoch 3, fenced\n0  ==###X\n');
   });
 
-  it('shows an open epoch up to its window', () => {
+  it('shows what the slots of an open epoch hold', async () => {
     const { cut: _, ...rest } = epoch;
-    const { marks } = epochMarks({ ...rest, state: 'open' });
-    expect(marks).toEqual(['settled', 'settled', 'unknown', 'unknown', 'unknown', 'unknown']);
+    const open = { ...rest, state: 'open' } as const;
+    const slots = (['committed', 'partial', 'empty', 'poisoned', 'undecided'] as const).map(
+      (verdict, at) => ({ slot: 2 + at, verdict, copies: 0 }),
+    );
+    const reader = {
+      ...fakeReader({}),
+      status: async () => ({ star: 'main', epochs: [open] }),
+      slots: async () => slots,
+    };
+    const { stdout } = await runWith(['status', ...HERE], { openReader: async () => reader });
+    expect(stdout).toContain('\nepoch 3, open\n0  ==#p_x?\n');
+    const json = await runWith(['status', '--json', ...HERE], { openReader: async () => reader });
+    expect(JSON.parse(json.stdout)).toEqual({ star: 'main', epochs: [{ ...open, slots }] });
+  });
+
+  it('shows nothing beyond a cut', () => {
+    const slots = [2, 3, 4, 5, 6].map(
+      (slot) => ({ slot, verdict: 'committed', copies: 2 }) as const,
+    );
+    expect(epochMarks({ ...epoch, slots })).toEqual([
+      'settled',
+      'settled',
+      'committed',
+      'committed',
+      'committed',
+      'dead',
+    ]);
   });
 });
 

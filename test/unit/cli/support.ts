@@ -55,6 +55,7 @@ export function fakeReader(streams: FakeStreams, pageSize = 1_000): ReadOnlyEngi
       return { streams: shown.map(infoOf), more: shown.length < names.length };
     },
     status: async () => ({ star: 'main', epochs: [] }),
+    slots: async () => [],
     read: (name, options) => fakeRecords(streams[name] ?? [], options ?? {}),
     close: async () => undefined,
     [Symbol.asyncDispose]: async () => undefined,
