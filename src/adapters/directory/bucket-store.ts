@@ -14,6 +14,7 @@ import type {
   ReadOutcome,
 } from '../../ports/bucket-store.ts';
 import type { Processes } from '../../ports/processes.ts';
+import { systemProcesses } from '../system/processes.ts';
 import { Calls } from './calls.ts';
 import type { BucketContext } from './context.ts';
 import { createObject } from './create-object.ts';
@@ -36,8 +37,8 @@ export interface DirectoryBucketOptions {
   readonly root: string;
   /** Names the bucket in errors and metrics. The folder by default. */
   readonly name?: string;
-  /** Tells whose temporary files lie about from earlier runs. */
-  readonly processes: Processes;
+  /** Tells whose temporary files lie about from earlier runs. Those of the host by default. */
+  readonly processes?: Processes;
   /**
    * Creates and removes nothing, not even the folder or left-overs: creations are refused with
    * `BUCKET_REFUSED`, deletions `unknown`. False by default.
@@ -91,7 +92,8 @@ export class DirectoryBucketStore implements BucketStore {
    * `BUCKET_UNAVAILABLE`.
    */
   static async open(options: DirectoryBucketOptions): Promise<DirectoryBucketStore> {
-    const { processes, fileSystem = NODE_FILE_SYSTEM, readOnly = false } = options;
+    const { fileSystem = NODE_FILE_SYSTEM, readOnly = false } = options;
+    const processes = options.processes ?? systemProcesses();
     const root = resolve(options.root);
     const name = options.name ?? root;
     try {

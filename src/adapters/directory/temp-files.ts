@@ -7,7 +7,7 @@ import { judgeOwner, ownerPrefix } from './temp-names.ts';
 
 /** Files that wait to be closed and unlinked. More makes creations wait. */
 const BACKLOG_MAX = 128;
-const DISPOSERS = 2;
+const DISPOSERS = 8;
 
 export interface TempFile {
   readonly path: string;

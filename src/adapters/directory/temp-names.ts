@@ -4,6 +4,9 @@ import type { ProcessIdentity, Processes } from '../../ports/processes.ts';
 
 const NAME = /^([0-9a-f]{16})\.([0-9a-f]{8})\.(\d+)\.((?:[0-9a-f]{2})*)\.[0-9a-f]+\.[0-9a-z]+$/;
 
+/** The tag of a system that does not tell its boots apart. */
+const UNKNOWN_BOOT = '0'.repeat(16);
+
 /** What the names of one process begin with: boot, host and pid namespace, pid, start time. */
 export function ownerPrefix(self: ProcessIdentity): string {
   const startTime = Buffer.from(self.startTime, 'utf8').toString('hex');
@@ -19,6 +22,7 @@ export function judgeOwner(name: string, processes: Processes): 'alive' | 'dead'
   if (match === null) return 'unknown';
   const [, boot, host, pid, startTime] = match;
   const self = processes.self();
+  if (boot === UNKNOWN_BOOT || self.bootId === '') return 'unknown';
   if (boot !== bootTag(self)) return 'dead';
   if (host !== hostTag(self)) return 'unknown';
   return processes.judge({
@@ -29,7 +33,7 @@ export function judgeOwner(name: string, processes: Processes): 'alive' | 'dead'
 }
 
 function bootTag({ bootId }: ProcessIdentity): string {
-  return digest([bootId], 16);
+  return bootId === '' ? UNKNOWN_BOOT : digest([bootId], 16);
 }
 
 /** Pids mean something only within one pid namespace of one host. */

@@ -24,30 +24,41 @@ export interface MemoryBucketOptions {
   readonly name?: string;
   /** Creates that would exceed it are refused with `BUCKET_FULL`. Unlimited by default. */
   readonly capacityBytes?: number;
+  /** Makes one more client of that store's objects; name and capacity are taken from it. */
+  readonly sharedWith?: MemoryBucketStore;
+}
+
+interface SharedState {
+  readonly name: string;
+  readonly capacityBytes: number;
+  readonly objects: Map<string, Uint8Array>;
+  storedBytes: number;
 }
 
 export class MemoryBucketStore implements BucketStore {
   readonly name: string;
-  readonly #capacityBytes: number;
-  readonly #objects = new Map<string, Uint8Array>();
-  #storedBytes = 0;
+  readonly #state: SharedState;
   #isClosed = false;
 
   constructor(options: MemoryBucketOptions = {}) {
-    this.name = options.name ?? 'memory';
-    this.#capacityBytes = options.capacityBytes ?? Infinity;
+    const { name = 'memory', capacityBytes = Infinity, sharedWith } = options;
+    this.#state =
+      sharedWith === undefined
+        ? { name, capacityBytes, objects: new Map(), storedBytes: 0 }
+        : sharedWith.#state;
+    this.name = this.#state.name;
   }
 
   async createOnly(key: string, bytes: Uint8Array, options?: CallOptions): Promise<CreateOutcome> {
     checkObjectKey(key);
     const cause = this.#obstacle('create', options);
     if (cause !== undefined) return { kind: 'unknown', cause };
-    const existing = this.#objects.get(key);
+    const existing = this.#state.objects.get(key);
     if (existing !== undefined) {
       const head = existing.slice(0, EXISTS_HEAD_BYTES);
       return { kind: 'exists', head, sizeBytes: existing.byteLength };
     }
-    if (this.#storedBytes + bytes.byteLength > this.#capacityBytes) {
+    if (this.#state.storedBytes + bytes.byteLength > this.#state.capacityBytes) {
       return { kind: 'refused', cause: this.#full(bytes.byteLength) };
     }
     this.plant(key, bytes);
@@ -68,7 +79,7 @@ export class MemoryBucketStore implements BucketStore {
     assert(start >= 0 && start <= end, 'range is not within an object');
     const cause = this.#obstacle('read', options);
     if (cause !== undefined) return { kind: 'unknown', cause };
-    const object = this.#objects.get(key);
+    const object = this.#state.objects.get(key);
     if (object === undefined) return { kind: 'absent' };
     return { kind: 'found', bytes: object.slice(start, end), sizeBytes: object.byteLength };
   }
@@ -96,7 +107,7 @@ export class MemoryBucketStore implements BucketStore {
     checkObjectPrefix(startAfter);
     const cause = this.#obstacle('list', options);
     if (cause !== undefined) return { kind: 'unknown', cause };
-    const keys = [...this.#objects.keys()]
+    const keys = [...this.#state.objects.keys()]
       .filter((key) => key.startsWith(prefix) && key > startAfter)
       .sort();
     return { kind: 'listed', keys: keys.slice(0, limit), more: keys.length > limit };
@@ -113,55 +124,56 @@ export class MemoryBucketStore implements BucketStore {
 
   /** A live view of what is stored, in the order of creation. The bytes must not be changed. */
   objects(): ReadonlyMap<string, Uint8Array> {
-    return this.#objects;
+    return this.#state.objects;
   }
 
   /** Bytes of all objects. */
   get storedBytes(): number {
-    return this.#storedBytes;
+    return this.#state.storedBytes;
   }
 
   /** Stores a copy of the bytes under the key, whatever is there: what no client of a bucket can do. */
   plant(key: string, bytes: Uint8Array): void {
     checkObjectKey(key);
     this.#remove(key);
-    this.#objects.set(key, bytes.slice());
-    this.#storedBytes += bytes.byteLength;
+    // Not `slice`: that of a Buffer is a view.
+    this.#state.objects.set(key, new Uint8Array(bytes));
+    this.#state.storedBytes += bytes.byteLength;
   }
 
   /** Flips bit `bitIndex` (counted from the start, round the end) of an object. False if absent or empty. */
   flipBit(key: string, bitIndex: number): boolean {
-    const object = this.#objects.get(key);
+    const object = this.#state.objects.get(key);
     if (object === undefined || object.byteLength === 0) return false;
     // A new array: bytes read before the damage must stay what they were.
     const damaged = object.slice();
     const at = Math.floor(bitIndex / 8) % damaged.byteLength;
     damaged[at] = damaged[at]! ^ (1 << (bitIndex % 8));
-    this.#objects.set(key, damaged);
+    this.#state.objects.set(key, damaged);
     return true;
   }
 
   /** Cuts an object to its first `lengthBytes`. False if absent. */
   truncate(key: string, lengthBytes: number): boolean {
-    const object = this.#objects.get(key);
+    const object = this.#state.objects.get(key);
     if (object === undefined) return false;
     const rest = object.slice(0, lengthBytes);
-    this.#objects.set(key, rest);
-    this.#storedBytes -= object.byteLength - rest.byteLength;
+    this.#state.objects.set(key, rest);
+    this.#state.storedBytes -= object.byteLength - rest.byteLength;
     return true;
   }
 
   /** Forgets every object, as if the bucket had been lost and made anew. */
   wipe(): void {
-    this.#objects.clear();
-    this.#storedBytes = 0;
+    this.#state.objects.clear();
+    this.#state.storedBytes = 0;
   }
 
   #remove(key: string): DeleteOutcome {
-    const object = this.#objects.get(key);
+    const object = this.#state.objects.get(key);
     if (object === undefined) return { kind: 'absent' };
-    this.#objects.delete(key);
-    this.#storedBytes -= object.byteLength;
+    this.#state.objects.delete(key);
+    this.#state.storedBytes -= object.byteLength;
     return { kind: 'deleted' };
   }
 
@@ -177,7 +189,7 @@ export class MemoryBucketStore implements BucketStore {
 
   #full(sizeBytes: number): EngineError {
     return new EngineError('BUCKET_FULL', 'bucket has no room', {
-      details: { bucket: this.name, sizeBytes, capacityBytes: this.#capacityBytes },
+      details: { bucket: this.name, sizeBytes, capacityBytes: this.#state.capacityBytes },
     });
   }
 }
