@@ -21,6 +21,7 @@ export class SimulationFailure extends Error {
     super(
       [
         `${rule}: ${summary}`,
+        ...causes(cause),
         `seed=${context.seed} hash=${context.history.hash}`,
         `replay: ${context.replay}`,
         `the last ${trace.length} of ${context.history.count} lines:`,
@@ -33,4 +34,14 @@ export class SimulationFailure extends Error {
     this.replay = context.replay;
     this.trace = trace;
   }
+}
+
+/** What led to it, innermost last; a stack shows where the product broke. */
+function causes(cause: unknown): string[] {
+  const lines: string[] = [];
+  for (let error = cause; error instanceof Error && lines.length < 5; error = error.cause) {
+    const where = (error.stack ?? '').split('\n').filter((line) => line.includes(' at '));
+    lines.push(`caused by ${error.name}: ${error.message}`, ...where.slice(0, 4));
+  }
+  return lines;
 }

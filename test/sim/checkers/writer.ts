@@ -65,12 +65,12 @@ export class FirstPutChecker implements Checker {
 
 /**
  * A3: once a writer was shown poison or a foreign flight in its epoch it assigns no further slot,
- * and acknowledges only what a published cut places.
+ * and acknowledges from that slot on only what a published cut places.
  */
 export class HaltChecker implements Checker {
   readonly #context: CheckContext;
-  /** Epochs whose writer was shown poison or a foreign object. */
-  readonly #halted = new Set<string>();
+  /** Lowest slot in which the writer of an epoch was shown poison or a foreign object. */
+  readonly #halted = new Map<string, number>();
   readonly #highest = new Map<string, number>();
 
   constructor(context: CheckContext) {
@@ -87,7 +87,9 @@ export class HaltChecker implements Checker {
     const read = parsePreamble(shown);
     if (!read.ok) return;
     const { kind, nonce } = read.preamble;
-    if (kind === 'poison' || nonce !== record.nonce) this.#halted.add(epochName(address));
+    if (kind !== 'poison' && nonce === record.nonce) return;
+    const name = epochName(address);
+    this.#halted.set(name, Math.min(this.#halted.get(name) ?? address.slot, address.slot));
   }
 
   bucketSent(call: BucketCall): void {
@@ -106,7 +108,11 @@ export class HaltChecker implements Checker {
     if (outcome.kind !== 'appended') return;
     const { slots, fail } = this.#context;
     const places = slots.placesOf(operation.streamId, outcome.start, outcome.end);
-    const allowed = places.some(({ at }) => !this.#halted.has(epochName(at)) || this.#isPlaced(at));
+    const allowed = places.some(
+      ({ at }) =>
+        at.slot < (this.#halted.get(epochName(at)) ?? Number.POSITIVE_INFINITY) ||
+        this.#isPlaced(at),
+    );
     if (!allowed) fail('A3', `${describe(operation)} acknowledged after its writer had to halt`);
   }
 
