@@ -4,6 +4,7 @@
  */
 import { createActor, type ActorRefFrom } from 'xstate';
 import { assert } from '../src/lib/assert.ts';
+import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { EngineError } from '../src/lib/errors.ts';
 import { deferred, linkedSignal, waitFor, type WaitOptions } from '../src/lib/wait.ts';
 import type { StreamConfig, Tenure } from '../src/protocol/records.ts';
@@ -14,7 +15,7 @@ import { ArenaPool } from './arena-pool.ts';
 import { BucketSets, type BucketSet } from './bucket-set.ts';
 import { runEffect } from './effect.ts';
 import { EpochActor, xstateClock } from './epoch.actor.ts';
-import { FenceActors, type FenceProgressListener } from './fence.actor.ts';
+import { FenceActors, type FenceProgress } from './fence.actor.ts';
 import { Flight } from './flight.ts';
 import { StarLease } from './lease.actor.ts';
 import { ensureMetastoreId } from './metastore-id.ts';
@@ -30,7 +31,7 @@ const FINISH_PARALLEL = 32;
 const COPIES_MILLIS = 2_000;
 
 export interface StarOptions {
-  readonly onFenceProgress?: FenceProgressListener | undefined;
+  readonly onFenceProgress?: ((progress: FenceProgress) => void) | undefined;
 }
 
 export class StarActor implements StreamHost {
@@ -41,7 +42,7 @@ export class StarActor implements StreamHost {
   readonly streams = new Map<string, StreamActor>();
   readonly #options: StarOptions;
   readonly #pool: ArenaPool;
-  readonly #controller = new AbortController();
+  readonly #controller = forManyListeners(new AbortController());
   readonly #machine: ActorRefFrom<typeof starMachine>;
   readonly #serving = deferred<void>();
   readonly #ended = deferred<void>();

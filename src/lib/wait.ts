@@ -1,5 +1,6 @@
 import type { Clock, TimerHandle } from './clock.ts';
 import { EngineError } from './errors.ts';
+import { forManyListeners } from './many-listeners.ts';
 
 /** What every call that waits accepts. A call without either waits as long as it takes. */
 export interface WaitOptions {
@@ -99,7 +100,7 @@ export function linkedSignal(
   options: WaitOptions,
   what: string,
 ): { readonly signal: AbortSignal; readonly release: () => void } {
-  const controller = new AbortController();
+  const controller = forManyListeners(new AbortController());
   const { signal, timeoutMillis } = options;
   const onAbort = (): void => {
     controller.abort(signal!.reason);
