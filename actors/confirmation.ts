@@ -10,7 +10,7 @@ import type { EngineError } from '../src/lib/errors.ts';
 import { deferred, sleep, type Deferred } from '../src/lib/wait.ts';
 import { slotKey } from '../src/protocol/keys.ts';
 import type { SetBucket } from './bucket-set.ts';
-import type { EpochWriter, LostSlot } from './epoch-writer.ts';
+import type { EpochWriter } from './epoch-writer.ts';
 import type { StarPorts } from './ports.ts';
 
 const RETRY = { firstMillis: 5, maxMillis: 500 };
@@ -24,7 +24,7 @@ interface Waiter {
   readonly done: Deferred<void>;
 }
 
-type Vote = 'clean' | 'own' | 'silent' | { readonly found: LostSlot['found'] };
+type Vote = 'clean' | 'own' | 'silent' | 'lost';
 
 export class Confirmation {
   readonly #ports: StarPorts;
@@ -102,12 +102,7 @@ export class Confirmation {
       const votes = await this.#wave(slot);
       if (signal.aborted) return;
       this.#ports.metrics.counter('confirmation.waves').add();
-      const bad = votes.findIndex((vote) => typeof vote === 'object');
-      if (bad >= 0) {
-        const { found } = votes[bad] as { readonly found: LostSlot['found'] };
-        this.#writer.halt({ slot, bucket: this.#buckets[bad]!.store.name, found });
-        return;
-      }
+      if (this.#writer.lost !== undefined) return;
       const clean = votes.filter((vote) => vote === 'clean').length;
       if (clean >= this.#writer.record.copyQuorum) {
         this.#settle((waiter) => waiter.arrived < begun);
@@ -140,7 +135,10 @@ export class Confirmation {
     if (read.kind === 'found') {
       const object = inspectSlotObject(read.bytes, read.sizeBytes, { star, epoch, slot, nonce });
       // Assigned meanwhile: its acknowledgement is the confirmation.
-      return object.kind === 'flight' ? 'own' : { found: object.kind };
+      if (object.kind === 'flight') return 'own';
+      // A3: at once, not when the slowest bucket has answered, or the slot is assigned meanwhile.
+      this.#writer.halt({ slot, bucket: bucket.store.name, found: object.kind });
+      return 'lost';
     }
     // The absence counts only in the bucket it claims to be, by a read begun after it.
     return (await bucket.confirm(signal)) === 'confirmed' ? 'clean' : 'silent';

@@ -180,12 +180,14 @@ export class Flight {
   /** Ends one hold. The last one leaves the memory to readers until the pool wants it. */
   letGo(): void {
     assert(this.#holders > 0, 'every hold ends once');
-    if (this.#holders > 1 || this.#cached) this.#holders--;
-    else {
-      this.#cached = true;
-      this.#pool.cache(this);
+    if (this.#holders > 1 || this.#cached) {
+      this.#holders--;
+      if (this.#holders === 0) this.#pool.release(this.arena);
+      return;
     }
-    if (this.#holders === 0) this.#pool.release(this.arena);
+    // Whoever waits for memory may evict this flight before `cache` returns.
+    this.#cached = true;
+    this.#pool.cache(this);
   }
 
   evict(): void {
