@@ -129,15 +129,29 @@ export function slotGrid(
   return lines;
 }
 
-/** What the marks in use mean, in one line. */
-export function slotLegend(marks: Iterable<SlotMark>, options: Omit<GridOptions, 'width'>): string {
-  const { charset, paint = NO_PAINT } = options;
+/** What the marks in use mean; more than one line where the width asks for it. */
+export function slotLegend(marks: Iterable<SlotMark>, options: GridOptions): string[] {
+  const { charset, paint = NO_PAINT, width } = options;
   const used = new Set(marks);
-  return Object.entries(SLOT_MARKS)
+  const styles = Object.entries(SLOT_MARKS)
     .filter(([mark]) => used.has(mark as SlotMark))
-    .sort(([, a], [, b]) => a.weight - b.weight)
-    .map(([, style]) => `${paint[style.paint](style[charset])} ${style.meaning}`)
-    .join('   ');
+    .map(([, style]) => style)
+    .sort((a, b) => a.weight - b.weight);
+  const lines: string[] = [];
+  let columns = 0;
+  for (const style of styles) {
+    // Colours take no columns, so the width is counted before they are added.
+    const entryColumns = style.meaning.length + 2;
+    const entry = `${paint[style.paint](style[charset])} ${style.meaning}`;
+    if (lines.length > 0 && columns + 3 + entryColumns <= width) {
+      lines.push(`${lines.pop()!}   ${entry}`);
+      columns += 3 + entryColumns;
+    } else {
+      lines.push(entry);
+      columns = entryColumns;
+    }
+  }
+  return lines;
 }
 
 function worst(marks: readonly SlotMark[]): SlotMark {

@@ -4,6 +4,8 @@ import { packageVersion } from './package-root.ts';
 import { runCommand } from './run.ts';
 import { Shutdown } from './shutdown.ts';
 
+const LINGER_MILLIS = 1_000;
+
 const shutdown = new Shutdown((code) => process.exit(code));
 shutdown.listen(process);
 for (const stream of [process.stdout, process.stderr]) {
@@ -13,7 +15,7 @@ for (const stream of [process.stdout, process.stderr]) {
   });
 }
 
-process.exitCode = await runCommand(process.argv.slice(2), packageVersion(), {
+const code = await runCommand(process.argv.slice(2), packageVersion(), {
   door: engineDoor,
   stdin: process.stdin,
   stdout: process.stdout,
@@ -21,3 +23,7 @@ process.exitCode = await runCommand(process.argv.slice(2), packageVersion(), {
   env: process.env,
   shutdown,
 });
+
+process.exitCode = code;
+// An engine that could not be closed in time may keep the process alive; nobody waits for it any more.
+if (code !== 0) setTimeout(() => process.exit(code), LINGER_MILLIS).unref();

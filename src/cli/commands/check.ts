@@ -108,7 +108,7 @@ function report(output: Output, reports: readonly StreamReport[]): void {
       ]),
       problems === 0
         ? output.out.paint.good(`all is well: ${formatCount(total((one) => one.records))} records`)
-        : output.out.paint.bad(`${formatCount(problems)} problems`),
+        : output.out.paint.bad(`problems: ${formatCount(problems)}`),
     ],
   );
 }

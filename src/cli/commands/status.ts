@@ -71,7 +71,7 @@ export function chainLines(chain: DrawnChain, options: GridOptions): string[] {
     ...epochTable(chain.epochs, paint),
     ...grids,
     '',
-    slotLegend(used, options),
+    ...slotLegend(used, options),
   ];
 }
 

@@ -5,6 +5,7 @@ import { formatMillis } from '../numbers.ts';
 import { LiveBlock, type Terminal } from '../terminal.ts';
 
 const MAX_ROWS = 6;
+const INDENT = '  ';
 
 export class FenceView {
   readonly #terminal: Terminal;
@@ -40,9 +41,9 @@ export class FenceView {
         ? `fence of epoch ${epoch}: ${phase}, slot ${progress.slot}, ${rest}`
         : `fence of epoch ${epoch}: cut at slot ${cut}, ${rest}`;
     const { first, marks } = this.#range();
-    const grid = slotGrid(first, marks, { charset, paint, width: width() - 2, maxRows: MAX_ROWS });
-    const legend = slotLegend(marks, { charset, paint });
-    return [title, ...[...grid, legend].filter((line) => line !== '').map((line) => `  ${line}`)];
+    const options = { charset, paint, width: width() - INDENT.length, maxRows: MAX_ROWS };
+    const drawing = [...slotGrid(first, marks, options), ...slotLegend(marks, options)];
+    return [title, ...drawing.map((line) => INDENT + line)];
   }
 
   /** Everything between the lowest and the highest slot looked at. */

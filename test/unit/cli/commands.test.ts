@@ -141,7 +141,7 @@ describe('check', () => {
     const { code, stdout } = await runWith(['check', ...HERE], looking({ a: records, b: [] }));
     expect(code).toBe(1);
     expect(stdout).toContain(part);
-    expect(stdout).toContain('1 problems');
+    expect(stdout).toContain('problems: 1\n');
   });
 });
 

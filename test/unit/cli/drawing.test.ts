@@ -84,8 +84,10 @@ describe('slot grid', () => {
   });
 
   it('explains the marks in use only', () => {
-    expect(slotLegend(marks('#rX'), { charset: 'ascii' })).toBe(
-      '# committed   r repaired   X dead: the cut',
-    );
+    const legend = (width: number): string[] =>
+      slotLegend(marks('#rX#'), { charset: 'ascii', width });
+    expect(legend(80)).toEqual(['# committed   r repaired   X dead: the cut']);
+    expect(legend(30)).toEqual(['# committed   r repaired', 'X dead: the cut']);
+    expect(legend(5)).toHaveLength(3);
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createTerminal, LiveBlock } from '../../../src/cli/terminal.ts';
+import { FenceView } from '../../../src/cli/demo/fence-view.ts';
 import { recorder } from './support.ts';
 
 const UTF8 = { LANG: 'C.UTF-8', TERM: 'xterm' };
@@ -68,5 +69,51 @@ describe('a live block', () => {
     live.update(() => ['moving']);
     live.end(['done']);
     expect(sink.text()).toBe('done\n');
+  });
+});
+
+describe('the fence view', () => {
+  const progress = {
+    star: 'main',
+    epoch: 3,
+    phase: 'walking',
+    slot: 12,
+    rounds: 2,
+    slots: [
+      { slot: 10, verdict: 'committed' },
+      { slot: 12, verdict: 'repaired' },
+    ],
+    millis: 4.2,
+  } as const;
+  const fenced = {
+    ...progress,
+    phase: 'fenced',
+    rounds: 3,
+    cut: 13,
+    slots: [{ slot: 13, verdict: 'dead' }],
+  } as const;
+
+  it('leaves the walked slots and the cut behind', () => {
+    const sink = recorder();
+    const view = new FenceView(createTerminal(sink, {}));
+    view.show(progress);
+    view.show(fenced);
+    view.show({ ...fenced, epoch: 4, slots: [{ slot: 0, verdict: 'dead' }], cut: 0 });
+    expect(sink.text()).toBe(
+      'fence of epoch 3: cut at slot 13, 3 rounds, 4.20 ms\n' +
+        '  10  #.rX\n' +
+        '  . not looked at   # committed   r repaired   X dead: the cut\n' +
+        'fence of epoch 4: cut at slot 0, 3 rounds, 4.20 ms\n' +
+        '  0  X\n' +
+        '  X dead: the cut\n',
+    );
+  });
+
+  it('shows every step on a terminal', () => {
+    const sink = recorder({ isTTY: true });
+    const view = new FenceView(createTerminal(sink, { NO_COLOR: '1' }));
+    view.show(progress);
+    expect(sink.text()).toContain('fence of epoch 3: walking, slot 12, 2 rounds, 4.20 ms\n');
+    expect(sink.text()).toContain('10  #.r\n');
   });
 });
