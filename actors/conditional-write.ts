@@ -10,12 +10,13 @@ import { EngineError, toEngineError } from '../src/lib/errors.ts';
 import type { Random } from '../src/lib/random.ts';
 import { linkedSignal, sleep, throwIfAborted, type WaitOptions } from '../src/lib/wait.ts';
 import { attemptOf } from '../src/protocol/records.ts';
-import type {
-  DeleteResult,
-  MetaEntry,
-  Metastore,
-  MetaVersion,
-  PutResult,
+import {
+  partitionOf,
+  type DeleteResult,
+  type MetaEntry,
+  type Metastore,
+  type MetaVersion,
+  type PutResult,
 } from '../src/ports/metastore.ts';
 
 export interface ConditionalPut {
@@ -33,7 +34,8 @@ export interface ConditionalContext extends WaitOptions {
 const RETRY = { firstMillis: 10, maxMillis: 2_000 };
 
 /**
- * Writes under one condition until the outcome is known.
+ * Writes under one condition until the outcome is known. Reads of the partition that follow
+ * `applied` see the write.
  *
  * @throws EngineError ABORTED or DEADLINE_EXCEEDED (`sideEffects: 'possible'` once a write of unknown
  *   outcome was sent), and what the metastore throws beside unavailability.
@@ -49,12 +51,12 @@ export async function conditionalPut(
     if (isRetry) {
       const current = await metastore.get(key, { signal });
       if (current !== undefined && attemptOf(current.value) === attempt) {
-        return { kind: 'applied', version: current.version };
+        return acknowledged(metastore, current, signal);
       }
     }
     const result = await metastore.put(key, value, expected, { signal });
     if (result.kind === 'conflict' && isOwn(result.current, attempt)) {
-      return { kind: 'applied', version: result.current.version };
+      return acknowledged(metastore, result.current, signal);
     }
     return result;
   });
@@ -72,6 +74,19 @@ export async function conditionalDelete(
       ? { kind: 'deleted' }
       : result;
   });
+}
+
+/**
+ * A write that was only read back has the force of an acknowledged one after a barrier: what the
+ * caller reads next on the partition is no older than the write.
+ */
+async function acknowledged(
+  metastore: Metastore,
+  { key, version }: MetaEntry,
+  signal: AbortSignal,
+): Promise<PutResult> {
+  await metastore.barrier(partitionOf(key), { signal });
+  return { kind: 'applied', version };
 }
 
 function isOwn(entry: MetaEntry | undefined, attempt: string): entry is MetaEntry {
