@@ -17,7 +17,7 @@ import { seen } from './client.ts';
 import { Counters } from './counters.ts';
 import { MetaIndex } from './meta-index.ts';
 import { SimulatedNode } from './node.ts';
-import { OperationLog, type SeenRecord } from './operations.ts';
+import { OperationLog, type OperationListener, type SeenRecord } from './operations.ts';
 import { SlotIndex } from './slot-index.ts';
 
 export interface HarnessOptions extends WorldOptions {
@@ -62,6 +62,7 @@ export class Harness {
     ];
     world.observe(this.slots);
     world.observe(this.meta);
+    log.listeners.push(tracer(world));
     for (const checker of this.#checkers) {
       world.observe(checker);
       this.meta.listeners.push(checker);
@@ -139,4 +140,18 @@ export class Harness {
     }
     throw this.world.scheduler.failure('open', `${name} does not open in a world at rest`);
   }
+}
+
+/** Puts what callers see into the history. */
+function tracer(world: World): OperationListener {
+  return {
+    operationBegan: ({ id, process, kind, stream }) => {
+      world.scheduler.note(`${process} caller ${kind} ${id} ${stream}`);
+    },
+    operationEnded: ({ id, process, kind, stream }, outcome) => {
+      const { kind: what, ...rest } = outcome;
+      const detail = 'records' in rest ? `${rest.records.length} records` : JSON.stringify(rest);
+      world.scheduler.note(`${process} caller ${kind} ${id} ${stream} ${what} ${detail}`);
+    },
+  };
 }

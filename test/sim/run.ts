@@ -10,6 +10,8 @@ const { values } = parseArgs({
     minutes: { type: 'string' },
     json: { type: 'boolean', default: false },
     'keep-going': { type: 'boolean', default: false },
+    /** Lines of trace that a failure prints. */
+    lines: { type: 'string', default: '400' },
   },
 });
 
@@ -32,7 +34,7 @@ let steps = 0;
 
 for (let seed = from; seed < from + seeds && Date.now() < endAt; seed++) {
   try {
-    const result = await runStorm(seed);
+    const result = await runStorm(seed, { keepLines: Number(values.lines) });
     steps += result.steps;
     for (const name of SITUATIONS) totals[name] += result.counters.counts[name];
     for (const [name, count] of Object.entries(result.counters.outcomes)) {

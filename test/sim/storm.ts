@@ -2,6 +2,7 @@
 import { sleep } from '../../src/lib/wait.ts';
 import type { StarPorts } from '../../actors/ports.ts';
 import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
+import { History } from '../../src/testing/history.ts';
 import { Chaos } from './chaos.ts';
 import { Client } from './client.ts';
 import type { Counters } from './counters.ts';
@@ -32,6 +33,9 @@ export async function runStorm(seed: number, options: StormOptions = {}): Promis
     metaProfile: config.metaProfile,
     clockDrift: 0.02,
     maxSteps: 3_000_000,
+    ...(options.keepLines === undefined
+      ? {}
+      : { history: new History({ keepLines: options.keepLines }) }),
     ...(options.mutate === undefined ? {} : { mutate: options.mutate }),
   });
   await harness.until(play(harness, config), 'the end of the storm');
