@@ -12,6 +12,7 @@
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { allocatePages } from '../src/adapters/directory/aligned-buffers.ts';
 import { DirectoryBucketStore } from '../src/adapters/directory/bucket-store.ts';
 import type { DirectoryFileSystem } from '../src/adapters/directory/file-system.ts';
 import { NODE_FILE_SYSTEM } from '../src/adapters/directory/node-file-system.ts';
@@ -118,7 +119,8 @@ async function measure(sizeBytes: number): Promise<Row[]> {
     CONCURRENCY,
     Math.min(SLICE_CREATES_MAX, Math.floor(SLICE_BYTES_MAX / sizeBytes)),
   );
-  const bytes = pageAligned(sizeBytes).fill(0x5a);
+  // Page-aligned, so that O_DIRECT takes it.
+  const bytes = allocatePages(sizeBytes).fill(0x5a);
   const rounds = [];
   for (let round = 0; round < ROUNDS; round++) {
     const steps = await bareCreates(count, bytes);
@@ -141,15 +143,6 @@ async function measure(sizeBytes: number): Promise<Row[]> {
       rounds.map(({ payload, engine }) => [payload * megabytes, engine * megabytes]),
     ),
   ];
-}
-
-/** Memory that O_DIRECT takes. */
-function pageAligned(sizeBytes: number): Uint8Array {
-  const { WebAssembly } = globalThis as unknown as {
-    WebAssembly: { Memory: new (options: { initial: number }) => { buffer: ArrayBuffer } };
-  };
-  const memory = new WebAssembly.Memory({ initial: Math.ceil(sizeBytes / 65_536) });
-  return new Uint8Array(memory.buffer, 0, sizeBytes);
 }
 
 function row(name: string, unit: string, pairs: readonly (readonly number[])[]): Row {

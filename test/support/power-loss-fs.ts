@@ -89,6 +89,21 @@ export class PowerLossFileSystem implements DirectoryFileSystem {
     return this.#open.size;
   }
 
+  /**
+   * The file system as the processes that live now see it: their calls end with them. Without it, a
+   * process that was between two calls at its death would go on after it.
+   */
+  mount(): DirectoryFileSystem {
+    const life = this.#life;
+    const isAlive = (): boolean => life === this.#life;
+    return new Proxy(this, {
+      get: (target, name) => {
+        const method = target[name as keyof DirectoryFileSystem] as (...args: unknown[]) => unknown;
+        return (...args: unknown[]) => (isAlive() ? method.apply(target, args) : never());
+      },
+    });
+  }
+
   /** All processes die; what they wrote stays visible, durable or not. */
   processCrash(): void {
     this.#life++;
@@ -165,30 +180,33 @@ export class PowerLossFileSystem implements DirectoryFileSystem {
     });
   }
 
-  async syncFile(fd: number, site: SyncSite): Promise<void> {
+  syncFile(fd: number, site: SyncSite): Promise<void> {
     const call = this.#describe('syncFile', fd, [site]);
-    const synced = await this.#call(call, () => {
+    return this.#call(call, () => {
       const file = this.#file(fd);
-      return { file, bytes: file.bytes };
+      const { bytes } = file;
+      return () => {
+        if (!this.#ignores(call.sites)) file.durable = bytes;
+      };
     });
-    if (!this.#ignores(call.sites)) synced.file.durable = synced.bytes;
   }
 
-  async syncDirectory(fd: number, sites: readonly SyncSite[]): Promise<void> {
+  syncDirectory(fd: number, sites: readonly SyncSite[]): Promise<void> {
     const call = this.#describe('syncDirectory', fd, sites);
-    const synced = await this.#call(call, () => {
-      const node = this.#open.get(fd)?.node;
-      if (node?.kind !== 'directory') throw errno('EBADF');
-      return { directory: node, changes: [...node.unsynced] };
+    return this.#call(call, () => {
+      const directory = this.#open.get(fd)?.node;
+      if (directory?.kind !== 'directory') throw errno('EBADF');
+      const changes = [...directory.unsynced];
+      return () => {
+        if (this.#ignores(sites)) return;
+        for (const change of changes) {
+          // Another sync of the same directory may have been there first.
+          if (!directory.unsynced.includes(change)) continue;
+          apply(directory.durable, change);
+          directory.unsynced = directory.unsynced.filter((other) => other !== change);
+        }
+      };
     });
-    if (this.#ignores(sites)) return;
-    const { directory, changes } = synced;
-    for (const change of changes) {
-      // Another sync of the same directory may have been there first.
-      if (!directory.unsynced.includes(change)) continue;
-      apply(directory.durable, change);
-      directory.unsynced = directory.unsynced.filter((other) => other !== change);
-    }
   }
 
   stat(file: number | string): Promise<FileFacts> {
@@ -236,8 +254,11 @@ export class PowerLossFileSystem implements DirectoryFileSystem {
     });
   }
 
-  /** Runs one call: its effect at some turn, its answer at a later one, neither after a death. */
-  async #call<T>(call: FileSystemCall, effect: () => T): Promise<T> {
+  /**
+   * Runs one call: its effect at some turn, its answer at a later one, neither after a death. An
+   * effect that answers a function has that run at the end: what a sync achieves.
+   */
+  async #call<T>(call: FileSystemCall, effect: () => T | (() => T)): Promise<T> {
     const life = this.#life;
     await this.#pause();
     await this.options.before?.(call);
@@ -247,11 +268,14 @@ export class PowerLossFileSystem implements DirectoryFileSystem {
     await this.options.after?.(call);
     await this.#pause();
     if (life !== this.#life) return await never();
-    return result;
+    return typeof result === 'function' ? (result as () => T)() : result;
   }
 
   async #pause(): Promise<void> {
-    const turns = this.options.prng?.below(6) ?? 0;
+    const { prng } = this.options;
+    if (prng === undefined) return;
+    // Now and then a call is much slower than those around it.
+    const turns = prng.below(prng.chance(0.06) ? 120 : 6);
     for (let turn = 0; turn < turns; turn++) await Promise.resolve();
   }
 

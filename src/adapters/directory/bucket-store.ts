@@ -26,7 +26,7 @@ import { Health } from './health.ts';
 import { checkLayout, ensureLayout, OBJECTS, TEMPS } from './layout.ts';
 import { listObjects } from './list-objects.ts';
 import { NODE_FILE_SYSTEM } from './node-file-system.ts';
-import { ObjectWriter } from './object-writer.ts';
+import { DIRECT_WRITE_BYTES_MIN, ObjectWriter } from './object-writer.ts';
 import { probeDirectory } from './probe.ts';
 import { readObject } from './read-object.ts';
 import { SyncedDirectory } from './synced-directory.ts';
@@ -50,6 +50,11 @@ export interface DirectoryBucketOptions {
   readonly concurrentReads?: number;
   /** Ends a call, queueing included, with `unknown` after this long. 30,000 by default. */
   readonly timeoutMillis?: number;
+  /**
+   * Objects of at least this size are written past the page cache where the file system allows:
+   * cheaper, but read from the disk when read soon after. `Infinity` turns it off; 32 KiB by default.
+   */
+  readonly directWriteBytesMin?: number;
   /** The host's by default. */
   readonly fileSystem?: DirectoryFileSystem;
 }
@@ -117,7 +122,11 @@ export class DirectoryBucketStore implements BucketStore {
         objects,
         objectsIdentity: (await fileSystem.stat(fd)).identity,
         directories: new Directories(objects, fileSystem, health),
-        writer: new ObjectWriter(fileSystem, temps),
+        writer: new ObjectWriter(
+          fileSystem,
+          temps,
+          options.directWriteBytesMin ?? DIRECT_WRITE_BYTES_MIN,
+        ),
       };
       return new DirectoryBucketStore(context, options);
     } catch (error) {

@@ -121,6 +121,8 @@ class RunningCall<T> implements Call {
     this.#options = options;
     const { signal, what } = request;
     this.#timer = setTimeout(() => this.#abandon(options.timeout()), options.timeoutMillis);
+    // What is under way keeps the process alive by itself.
+    this.#timer.unref();
     if (signal !== undefined) {
       this.#onAbort = () => this.#abandon(abortedError(signal, what));
       signal.addEventListener('abort', this.#onAbort, { once: true });

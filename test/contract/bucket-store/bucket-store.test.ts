@@ -3,4 +3,7 @@ import { directoryFixture, memoryFixture, powerLossFixture } from './fixtures.ts
 
 bucketStoreContract('memory', memoryFixture);
 bucketStoreContract('directory', directoryFixture);
-bucketStoreContract('directory on a file system that loses power', () => powerLossFixture());
+bucketStoreContract('directory on a file system of the test', () => powerLossFixture());
+bucketStoreContract('directory on a file system with direct writes', () =>
+  powerLossFixture({ hasDirectWrites: true }),
+);
