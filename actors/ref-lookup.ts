@@ -6,9 +6,10 @@ import type { WaitOptions } from '../src/lib/wait.ts';
 import { refRowKey, refsPrefix } from '../src/protocol/keys.ts';
 import type { RefRow, Span } from '../src/protocol/records.ts';
 import { spanAt } from '../src/protocol/ref-rows.ts';
+import { partitionOf } from '../src/ports/metastore.ts';
 import type { SpanSource } from './object-reader.ts';
 import type { StarPorts } from './ports.ts';
-import { parseRow, readLastRow } from './ref-rows.ts';
+import { parseRow, readLastRowFresh } from './ref-rows.ts';
 import type { RowCache } from './row-cache.ts';
 
 type LookupPorts = Pick<StarPorts, 'metastore'>;
@@ -24,7 +25,7 @@ export interface FoundSpan {
 
 /**
  * The row that covers `seqNum`. Undefined when rows do not reach it, or when they were removed
- * behind trim: the caller tells the two apart by the trim point.
+ * behind trim: the caller tells the two apart by the trim point. Never answered so from an old read.
  *
  * @throws EngineError METASTORE_UNAVAILABLE, METASTORE_CORRUPT, ABORTED
  */
@@ -36,6 +37,18 @@ export async function findRow(
 ): Promise<RefRow | undefined> {
   const cached = options.cache?.find(streamId, seqNum);
   if (cached !== undefined) return cached;
+  const found = await lookUp(ports, streamId, seqNum, options);
+  if (found !== undefined) return found;
+  await ports.metastore.barrier(partitionOf(refsPrefix(streamId)), options);
+  return lookUp(ports, streamId, seqNum, options);
+}
+
+async function lookUp(
+  ports: LookupPorts,
+  streamId: string,
+  seqNum: number,
+  options: LookupOptions,
+): Promise<RefRow | undefined> {
   const key = refRowKey(streamId, seqNum);
   const entry = await ports.metastore.floor(key, refsPrefix(streamId), options);
   if (entry === undefined) return undefined;
@@ -70,7 +83,8 @@ export async function findByTimestamp(
   timestamp: number,
   options: LookupOptions & { readonly from?: number } = {},
 ): Promise<FoundSpan | undefined> {
-  const last = await readLastRow(ports, streamId, options);
+  // One old answer among the lookups would send the search past what it looks for.
+  const last = await readLastRowFresh(ports, streamId, options);
   if (last === undefined) return undefined;
   const first = options.from ?? (await firstRow(ports, streamId, options))?.start ?? 0;
   // Everything below `low` is older or out of reach; `high` starts `found`, or ends the rows.
@@ -79,7 +93,8 @@ export async function findByTimestamp(
   let found: RefRow | undefined;
   while (low < high) {
     const middle = low + Math.floor((high - low) / 2);
-    const row = await findRow(ports, streamId, middle, options);
+    const row =
+      options.cache?.find(streamId, middle) ?? (await lookUp(ports, streamId, middle, options));
     if (row === undefined) low = middle + 1;
     else if (newestOf(row) < timestamp) low = row.end;
     else {

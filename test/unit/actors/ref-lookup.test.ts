@@ -73,6 +73,15 @@ describe('the row of a position', () => {
     });
   });
 
+  it('is not missed by an old read', async () => {
+    await threeRows(async (_, setting) => {
+      const { ports } = setting.world.spawn('other');
+      const stale = { kind: 'pass', staleMillis: 1_000_000 } as const;
+      setting.world.metaScript.add({ op: 'floor', times: 1, fate: stale });
+      expect((await findRow(ports, A, 7))!.start).toBe(6);
+    });
+  });
+
   it('comes from the cache the second time', async () => {
     await threeRows(async ({ ports }, setting) => {
       const cache = new RowCache({ spansMax: 100 });
@@ -137,6 +146,15 @@ describe('the span of a time', () => {
     });
   });
 
+  it('is not missed by old reads', async () => {
+    await threeRows(async (_, setting) => {
+      const { ports } = setting.world.spawn('other');
+      const stale = { kind: 'pass', staleMillis: 1_000_000 } as const;
+      setting.world.metaScript.add({ op: ['floor', 'lastChild'], times: 99, fate: stale });
+      expect((await findByTimestamp(ports, A, 70))!.span.seq).toBe(6);
+    });
+  });
+
   it('takes a number of lookups that grows with the logarithm of the rows', async () => {
     const setting = new SettlementWorld();
     const { ports } = setting.world.spawn('reader');
@@ -148,7 +166,8 @@ describe('the span of a time', () => {
       let calls = 0;
       setting.world.observe({ metaSent: () => calls++ });
       expect((await findByTimestamp(ports, A, 1_237))!.span.seq).toBe(124);
-      expect(calls).toBeLessThanOrEqual(10);
+      // Barrier, last row, first row, and one lookup for each halving.
+      expect(calls).toBeLessThanOrEqual(3 + 9);
     });
   });
 
