@@ -213,7 +213,11 @@ export class Absorber {
         if (this.#controller.signal.aborted || !error.retryable) throw error;
         ports.metrics.counter('absorb.retries').add();
         ports.log.warn({ what, code: error.code, attempt }, 'absorb is retried');
-        await sleep(ports.clock, backoffMillis(ports.random, attempt, RETRY), this.#controller.signal);
+        await sleep(
+          ports.clock,
+          backoffMillis(ports.random, attempt, RETRY),
+          this.#controller.signal,
+        );
       }
     }
   }
@@ -224,7 +228,10 @@ export class Absorber {
     if (target - this.#record.checkpoint < minSlots || this.#controller.signal.aborted) return;
     this.#advancing = this.#writeCheckpoint(target)
       .catch((error: unknown) => {
-        this.#input.ports.log.warn({ code: toEngineError(error).code }, 'a checkpoint was not written');
+        this.#input.ports.log.warn(
+          { code: toEngineError(error).code },
+          'a checkpoint was not written',
+        );
       })
       .finally(() => {
         this.#advancing = undefined;

@@ -71,7 +71,9 @@ export class Admission {
       };
       const onAbort = (): void => {
         waiting.reject(
-          new EngineError('ABORTED', 'submit was given up by its signal', { cause: signal?.reason }),
+          new EngineError('ABORTED', 'submit was given up by its signal', {
+            cause: signal?.reason,
+          }),
         );
       };
       const timer =
@@ -80,11 +82,15 @@ export class Admission {
           : this.#clock.setTimeout(() => {
               const cause = lastTrouble();
               waiting.reject(
-                new EngineError('POOL_EXHAUSTED', 'no payload memory became free in time: retry later', {
-                  details: { poolBytes: this.#poolBytes, timeoutMillis, storage: cause?.code },
-                  ...(cause === undefined ? {} : { cause }),
-                  retryAfterMillis: 1_000,
-                }),
+                new EngineError(
+                  'POOL_EXHAUSTED',
+                  'no payload memory became free in time: retry later',
+                  {
+                    details: { poolBytes: this.#poolBytes, timeoutMillis, storage: cause?.code },
+                    ...(cause === undefined ? {} : { cause }),
+                    retryAfterMillis: 1_000,
+                  },
+                ),
               );
             }, timeoutMillis);
       signal?.addEventListener('abort', onAbort, { once: true });

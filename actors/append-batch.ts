@@ -147,16 +147,27 @@ export class AppendBatch implements FlightPart {
 
   ack(options: WaitOptions = {}): Promise<BatchAck> {
     const timeoutMillis = options.timeoutMillis ?? this.#owner.defaultTimeoutMillis;
-    return waitFor(this.#owner.clock, this.#done.promise, { ...options, timeoutMillis }, 'ack', () =>
-      ackDeadline(this.#owner.lastTrouble(), timeoutMillis),
+    return waitFor(
+      this.#owner.clock,
+      this.#done.promise,
+      { ...options, timeoutMillis },
+      'ack',
+      () => ackDeadline(this.#owner.lastTrouble(), timeoutMillis),
     );
   }
 }
 
-function ackDeadline(cause: EngineError | undefined, timeoutMillis: number | undefined): EngineError {
-  return new EngineError('DEADLINE_EXCEEDED', 'the batch was not acknowledged before the deadline', {
-    sideEffects: 'possible',
-    details: { timeoutMillis, storage: cause?.code },
-    ...(cause === undefined ? {} : { cause }),
-  });
+function ackDeadline(
+  cause: EngineError | undefined,
+  timeoutMillis: number | undefined,
+): EngineError {
+  return new EngineError(
+    'DEADLINE_EXCEEDED',
+    'the batch was not acknowledged before the deadline',
+    {
+      sideEffects: 'possible',
+      details: { timeoutMillis, storage: cause?.code },
+      ...(cause === undefined ? {} : { cause }),
+    },
+  );
 }

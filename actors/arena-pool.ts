@@ -1,6 +1,6 @@
 import { assert } from '../src/lib/assert.ts';
 
-/** A piece of payload memory. Shared, so that checksum threads read it without a copy. */
+/** A piece of payload memory. Not shared between threads: stores into shared memory go byte by byte. */
 export interface Arena {
   readonly bytes: Uint8Array;
   readonly view: DataView;
@@ -87,7 +87,7 @@ export class ArenaPool {
   }
 
   #allocate(sizeBytes: number): Arena {
-    const buffer = new SharedArrayBuffer(sizeBytes);
+    const buffer = new ArrayBuffer(sizeBytes);
     this.#usedBytes += sizeBytes;
     this.#peakBytes = Math.max(this.#peakBytes, this.#usedBytes);
     return { bytes: new Uint8Array(buffer), view: new DataView(buffer), sizeBytes };

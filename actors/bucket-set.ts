@@ -116,9 +116,13 @@ export class BucketSets {
    *
    * @throws EngineError BUCKET_IDENTITY, BUCKET_UNAVAILABLE, BUCKET_REFUSED
    */
-  async establish(copyQuorum: number, signal?: AbortSignal): Promise<BucketSet> {
-    await this.#probeAll(copyQuorum, signal);
-    const names = this.ports.buckets.map((bucket) => bucket.name);
+  async establish(
+    stores: readonly BucketStore[],
+    copyQuorum: number,
+    signal?: AbortSignal,
+  ): Promise<BucketSet> {
+    await probeAll(stores, copyQuorum, signal);
+    const names = stores.map((bucket) => bucket.name);
     const entries = await this.ports.metastore.children('sets/', { signal });
     for (const entry of entries) {
       const record = parseRecordValue(setRecord, entry.key, entry.value);
@@ -129,7 +133,7 @@ export class BucketSets {
       await this.#verify(set, copyQuorum, signal);
       return set;
     }
-    return this.#create(signal);
+    return this.#create(stores, signal);
   }
 
   /**
@@ -175,22 +179,9 @@ export class BucketSets {
     return set;
   }
 
-  async #probeAll(copyQuorum: number, signal?: AbortSignal): Promise<void> {
-    const outcomes = await Promise.all(this.ports.buckets.map((b) => b.probe({ signal })));
-    const refused = outcomes.find((outcome) => outcome.kind === 'refused');
-    if (refused?.kind === 'refused') throw refused.cause;
-    const unknown = outcomes.filter((outcome) => outcome.kind === 'unknown');
-    if (outcomes.length - unknown.length < copyQuorum) {
-      throw new EngineError('BUCKET_UNAVAILABLE', 'too few buckets answer to store a record', {
-        cause: unknown[0]?.cause,
-        details: { answering: outcomes.length - unknown.length, copyQuorum },
-      });
-    }
-  }
-
   async #verify(set: BucketSet, copyQuorum: number, signal?: AbortSignal): Promise<void> {
     const verdicts = await Promise.all(
-      set.buckets.map((bucket) => bucket?.confirm(signal) ?? ('unknown' as const)),
+      set.buckets.map(async (bucket) => (await bucket?.confirm(signal)) ?? 'unknown'),
     );
     const lost = verdicts.indexOf('lost');
     if (lost >= 0) {
@@ -209,15 +200,15 @@ export class BucketSets {
   }
 
   /** Identities first, then the registration: a crash in between leaves objects that nobody names. */
-  async #create(signal?: AbortSignal): Promise<BucketSet> {
+  async #create(stores: readonly BucketStore[], signal?: AbortSignal): Promise<BucketSet> {
     const { random, clock, metastore } = this.ports;
     const setId = random.hex(16);
-    const buckets = this.ports.buckets.map((store) => ({
+    const buckets = stores.map((store) => ({
       bucket: random.hex(16),
       name: store.name,
     }));
     await Promise.all(
-      this.ports.buckets.map(async (store, bucketIndex) => {
+      stores.map(async (store, bucketIndex) => {
         const bytes = encodeIdentity({
           bucketId: buckets[bucketIndex]!.bucket,
           bucketIndex,
@@ -246,7 +237,24 @@ export class BucketSets {
       { clock, random, signal },
     );
     const set = this.#build({ ...record, attempt: '' });
-    await Promise.all(set.buckets.map((bucket) => bucket?.confirm(signal)));
+    await Promise.all(set.buckets.map(async (bucket) => bucket?.confirm(signal)));
     return set;
+  }
+}
+
+async function probeAll(
+  stores: readonly BucketStore[],
+  copyQuorum: number,
+  signal?: AbortSignal,
+): Promise<void> {
+  const outcomes = await Promise.all(stores.map((b) => b.probe({ signal })));
+  const refused = outcomes.find((outcome) => outcome.kind === 'refused');
+  if (refused?.kind === 'refused') throw refused.cause;
+  const unknown = outcomes.filter((outcome) => outcome.kind === 'unknown');
+  if (outcomes.length - unknown.length < copyQuorum) {
+    throw new EngineError('BUCKET_UNAVAILABLE', 'too few buckets answer to store a record', {
+      cause: unknown[0]?.cause,
+      details: { answering: outcomes.length - unknown.length, copyQuorum },
+    });
   }
 }

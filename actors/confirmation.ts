@@ -39,7 +39,7 @@ export class Confirmation {
     this.#ports = ports;
     this.#writer = writer;
     this.#buckets = buckets;
-    writer.onProgress(() => this.#progressed());
+    writer.progress.listen(() => this.#progressed());
   }
 
   /**

@@ -63,7 +63,7 @@ export class CopyDebt {
   async #pay(bucketIndex: number, owed: Owed): Promise<void> {
     const { signal } = this.#controller;
     const { clock, random, metrics } = this.#ports;
-    for (let failures = 0; owed.ranges.length > 0; ) {
+    for (let failures = 0; owed.ranges.length > 0;) {
       const range = owed.ranges[0]!;
       const paid = await this.#copy(bucketIndex, range.start, signal);
       if (signal.aborted) return;

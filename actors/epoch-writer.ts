@@ -4,8 +4,8 @@
  * Source: DESIGN "Append (A)"; invariants A1-A5.
  */
 import { assert } from '../src/lib/assert.ts';
-import type { TimerHandle } from '../src/lib/clock.ts';
 import { EngineError } from '../src/lib/errors.ts';
+import { deferred, type Deferred } from '../src/lib/wait.ts';
 import { slotKey } from '../src/protocol/keys.ts';
 import type { EpochRecord } from '../src/protocol/records.ts';
 import type { ResolvedSettings } from '../src/protocol/settings.ts';
@@ -13,14 +13,17 @@ import type { BucketStore } from '../src/ports/bucket-store.ts';
 import type { ArenaPool } from './arena-pool.ts';
 import type { SetBucket } from './bucket-set.ts';
 import { CopyDebt } from './copy-debt.ts';
-import { Flight, type BatchShape, type FlightPart } from './flight.ts';
+import { FlightQueue } from './flight-queue.ts';
+import type { Flight, FlightPart } from './flight.ts';
 import type { StarPorts } from './ports.ts';
+import { Progress } from './progress.ts';
 import { storeCopy } from './slot-copies.ts';
 
 export interface LostSlot {
   readonly slot: number;
   readonly bucket: string;
-  readonly found: 'poison' | 'foreign' | 'corrupt' | 'fenced';
+  /** `fenced`: the record says so; `rolled`: on demand; the others were found in the slot. */
+  readonly found: 'poison' | 'foreign' | 'corrupt' | 'fenced' | 'rolled';
 }
 
 export interface EpochWriterInput {
@@ -37,41 +40,56 @@ export interface EpochWriterInput {
   onStall(stalled: boolean): void;
 }
 
-/** A copy that takes longer than this is given up when memory is short. */
-const LAGGING_COPY_MILLIS = 1_000;
-
 interface SlotState {
   readonly flight: Flight;
   readonly controller: AbortController;
   readonly assignedAt: number;
   counted: number;
+  /** Requests under way. */
   pending: number;
+  /** Resolves when the last request has ended; made when somebody waits for it. */
+  ended: Deferred<void> | undefined;
 }
+
+/** A flight that the cut left over: it goes on in the next epoch, or its batches are dropped (R1). */
+export interface StrandedFlight {
+  readonly flight: Flight;
+  /** No request reads its memory any more. */
+  readonly ended: Promise<void>;
+}
+
+/** A copy that takes longer than this is given up when memory is short. */
+const LAGGING_COPY_MILLIS = 1_000;
 
 export class EpochWriter {
   readonly record: EpochRecord;
   readonly debt: CopyDebt;
+  readonly queue: FlightQueue;
+  readonly progress = new Progress();
   readonly #input: EpochWriterInput;
   readonly #slots = new Map<number, SlotState>();
-  readonly #ready: Flight[] = [];
-  #open: Flight | undefined;
-  /** Flights whose checksums are being computed; they keep their place in `#ready`. */
-  readonly #sealing = new Set<Flight>();
-  #linger: TimerHandle | undefined;
-  #sealSoon = false;
   #next = 0;
   #released = 0;
   #checkpoint = 0;
   #lost: LostSlot | undefined;
+  #isPaused = false;
   #stalledSince: number | undefined;
   #lastTrouble: EngineError | undefined;
-  readonly #releaseListeners = new Set<() => void>();
 
   constructor(input: EpochWriterInput) {
     this.#input = input;
     this.record = input.record;
     assert(input.buckets.length === input.record.buckets, 'an epoch has the K buckets of its set');
     this.debt = new CopyDebt(input.ports, input.record, input.buckets);
+    this.queue = new FlightQueue({
+      ports: input.ports,
+      settings: input.settings,
+      pool: input.pool,
+      sealsWhenIdle: input.record.class === 'express',
+      isQuiet: () => this.#next === this.#released,
+      onReady: () => this.#pump(),
+      onShort: () => this.#giveUpCopies(),
+    });
   }
 
   /** The next slot to be assigned. */
@@ -99,213 +117,119 @@ export class EpochWriter {
 
   /** Nothing is open, sealed or unacknowledged. */
   get isIdle(): boolean {
-    return this.#next === this.#released && this.#ready.length === 0 && (this.#open?.isEmpty ?? true);
+    return this.#next === this.#released && this.queue.isEmpty;
   }
 
   /** Milliseconds for which the checkpoint has kept assignment waiting; 0 when it does not. */
   get stallMillis(): number {
-    return this.#stalledSince === undefined ? 0 : this.#input.ports.clock.monotonic() - this.#stalledSince;
-  }
-
-  /** Calls `listener` after each acknowledgement and at a halt, until the returned function is called. */
-  onProgress(listener: () => void): () => void {
-    this.#releaseListeners.add(listener);
-    return () => this.#releaseListeners.delete(listener);
-  }
-
-  /** A flight with room for `bodyBytes`, or undefined while the pool is exhausted. */
-  prepare(bodyBytes: number): Flight | undefined {
-    assert(this.#lost === undefined, 'A3 a halted epoch accepts nothing');
-    if (this.#open?.hasRoom(bodyBytes) === true) return this.#open;
-    const arena = this.#input.pool.acquire(Flight.arenaBytes(bodyBytes));
-    if (arena === undefined) {
-      // Memory is short: what waits is sent as it is, and copies that nobody waits for are given up.
-      this.#giveUpCopies();
-      this.#seal();
-      return undefined;
-    }
-    this.#seal();
-    this.#open = new Flight(this.#input.pool, arena);
-    return this.#open;
-  }
-
-  /** Takes over a batch encoded into the flight that `prepare` returned. */
-  commit(flight: Flight, batch: BatchShape, end: number, part: FlightPart): void {
-    flight.add(batch, end, part);
-    if (flight.bodyBytes >= this.#input.settings.flightBytes) {
-      this.#seal();
-      return;
-    }
-    if (this.#linger !== undefined || this.#sealSoon) return;
-    if (this.#sealsWhenIdle() && this.#isQuiet()) this.#sealInNextTurn();
-    else {
-      this.#linger = this.#input.ports.clock.setTimeout(() => {
-        this.#linger = undefined;
-        if (this.#open === undefined) return;
-        this.#open.lingered = true;
-        this.#pump();
-      }, this.#input.settings.lingerMillis);
-    }
-  }
-
-  /** Seals whatever is open: used by close and by whoever waits for the batch to be durable soon. */
-  flush(): void {
-    this.#seal();
+    return this.#stalledSince === undefined
+      ? 0
+      : this.#input.ports.clock.monotonic() - this.#stalledSince;
   }
 
   /** The checkpoint is durable: slots up to `checkpoint + lag` may be assigned. */
   setCheckpoint(checkpoint: number): void {
-    assert(checkpoint >= this.#checkpoint, 'the checkpoint never goes back');
-    assert(checkpoint <= this.#released, 'the checkpoint covers acknowledged slots only');
+    assert(checkpoint >= this.#checkpoint, 'B the checkpoint never goes back');
+    assert(checkpoint <= this.#released, 'B the checkpoint covers acknowledged slots only');
     this.#checkpoint = checkpoint;
     this.#pump();
   }
 
-  /** Stops assigning for good; what has no slot yet is dropped as never stored. */
+  /** Assigns no slot any more, so that what is under way drains; a halt follows. */
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  /** Stops assigning for good. What has no place yet is placed by the cut. */
   halt(lost: LostSlot): void {
     if (this.#lost !== undefined) return;
     this.#lost = lost;
     this.#setStalled(false);
-    if (this.#linger !== undefined) this.#input.ports.clock.clearTimeout(this.#linger);
-    this.#linger = undefined;
     this.#input.onLost(lost);
-    const unassigned = this.#ready.splice(0);
-    if (this.#open !== undefined) unassigned.push(this.#open);
-    this.#open = undefined;
-    for (const flight of unassigned) this.#drop(flight);
-    this.#tellProgress();
+    this.progress.tell();
   }
 
   /** Ends an idle epoch: nothing was lost and nothing is assigned any more. */
   end(): void {
     assert(this.isIdle, 'an epoch ends with nothing under way');
     this.#lost ??= { slot: this.#next, bucket: '', found: 'fenced' };
-    this.#tellProgress();
+    this.progress.tell();
   }
 
-  /** Places every flight by the published cut: below it acknowledged, the rest dropped (R1). */
-  resolveByCut(cut: number): void {
-    assert(this.#lost !== undefined, 'only a halted epoch is resolved by its cut');
+  /**
+   * Places every flight by the published cut: below it acknowledged, the rest answered in order, to
+   * go on in the next epoch or to be dropped (R1).
+   */
+  placeByCut(cut: number): readonly StrandedFlight[] {
+    assert(this.#lost !== undefined, 'only a halted epoch is placed by its cut');
     assert(cut >= this.#released, 'F1 no acknowledged slot lies at or above the cut');
-    const end = this.#next;
-    for (let slot = this.#released; slot < end; slot++) {
+    this.debt.stop();
+    const stranded: StrandedFlight[] = [];
+    for (let slot = this.#released; slot < this.#next; slot++) {
       const state = this.#slots.get(slot);
       assert(state !== undefined, 'an unacknowledged slot has its flight');
       state.controller.abort();
       if (slot < cut) {
         this.#released = slot + 1;
         this.#acknowledge(state);
-      } else this.#drop(state.flight);
-      this.#slots.delete(slot);
+      } else {
+        stranded.push({ flight: state.flight, ended: requestsEnded(state) });
+        this.#slots.delete(slot);
+      }
     }
-    this.#tellProgress();
+    for (const flight of this.queue.close()) stranded.push({ flight, ended: Promise.resolve() });
+    this.progress.tell();
+    return stranded;
   }
 
-  /** Gives up every request; flights that are not acknowledged end as `error`. */
-  abandon(error: (part: FlightPart) => EngineError): void {
+  /** Gives up every request: batches in slots end indeterminate, what was never sent with `closed`. */
+  abandon(closed: EngineError): void {
     this.#lost ??= { slot: this.#next, bucket: '', found: 'fenced' };
-    if (this.#linger !== undefined) this.#input.ports.clock.clearTimeout(this.#linger);
     this.debt.stop();
-    const flights = [...this.#ready.splice(0), ...(this.#open === undefined ? [] : [this.#open])];
-    this.#open = undefined;
-    for (const flight of flights) this.#drop(flight);
+    for (const flight of this.queue.close()) dropFlight(flight, () => closed);
     for (const [slot, state] of this.#slots) {
       state.controller.abort();
-      if (slot < this.#released) continue;
-      for (const part of state.flight.parts) part.dropped(error(part));
-      state.flight.letGo();
-      this.#slots.delete(slot);
+      if (slot >= this.#released) dropFlight(state.flight, indeterminateError);
     }
-    this.#tellProgress();
+    this.#slots.clear();
+    this.progress.tell();
   }
 
-  /** Resolves when no request of this epoch is under way any more. */
+  /** Resolves when no request of this epoch is under way any more; false when the signal fired. */
   async copiesEnded(signal: AbortSignal): Promise<boolean> {
     while ([...this.#slots.values()].some((state) => state.pending > 0)) {
       if (signal.aborted) return false;
-      await this.nextProgress(signal);
+      await this.progress.next(signal);
     }
     return true;
   }
 
-  /** Resolves at the next acknowledgement, ended copy, halt or abort. */
-  nextProgress(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const done = (): void => {
-        off();
-        signal.removeEventListener('abort', done);
-        resolve();
-      };
-      const off = this.onProgress(done);
-      if (signal.aborted) done();
-      else signal.addEventListener('abort', done, { once: true });
+  fencedError(): EngineError {
+    const { star, epoch } = this.record;
+    const { slot, bucket, found } = this.#lost ?? {};
+    return new EngineError('FENCED', 'this epoch has ended: open the engine again', {
+      details: { star, epoch, slot, bucket, found },
     });
-  }
-
-  #sealsWhenIdle(): boolean {
-    return this.record.class === 'express';
-  }
-
-  #isQuiet(): boolean {
-    return this.#next === this.#released && this.#ready.length === 0;
-  }
-
-  /** Batches of the same turn share the flight. */
-  #sealInNextTurn(): void {
-    this.#sealSoon = true;
-    this.#input.ports.clock.setImmediate(() => {
-      this.#sealSoon = false;
-      this.#seal();
-    });
-  }
-
-  #seal(): void {
-    const flight = this.#open;
-    if (flight === undefined || flight.isEmpty) return;
-    this.#open = undefined;
-    if (this.#linger !== undefined) this.#input.ports.clock.clearTimeout(this.#linger);
-    this.#linger = undefined;
-    this.#ready.push(flight);
-    const checksums = this.#input.ports.compute.checksums(flight.arena.bytes, flight.checksumRanges());
-    if (checksums instanceof Uint32Array) flight.setChecksums(checksums);
-    else {
-      this.#sealing.add(flight);
-      void checksums.then((values) => {
-        flight.setChecksums(values);
-        this.#sealing.delete(flight);
-        this.#pump();
-      });
-    }
-    this.#pump();
   }
 
   #pump(): void {
-    while (this.#lost === undefined) {
+    while (this.#lost === undefined && !this.#isPaused) {
       if (this.#next >= this.#released + this.record.window) return;
-      if (this.#ready.length === 0 && !this.#sealIfDue()) return;
-      const flight = this.#ready[0];
-      if (flight === undefined || this.#sealing.has(flight)) return;
+      const flight = this.queue.head();
+      if (flight === undefined) return;
       if (this.#next - this.#checkpoint >= this.#input.settings.checkpointLagSlots) {
         this.#setStalled(true);
         return;
       }
       this.#setStalled(false);
-      this.#ready.shift();
+      this.queue.take();
       this.#assign(flight);
     }
   }
 
-  /** Seals the open flight when its linger has passed or nothing else is under way. */
-  #sealIfDue(): boolean {
-    const open = this.#open;
-    if (open === undefined || open.isEmpty || this.#sealSoon) return false;
-    if (open.lingered) this.#seal();
-    else if (this.#sealsWhenIdle() && this.#isQuiet()) this.#sealInNextTurn();
-    return this.#ready.length > 0;
-  }
-
   #assign(flight: Flight): void {
     const { record } = this;
+    assert(this.#lost === undefined, 'A3 a halted epoch assigns nothing');
     const slot = this.#next++;
     assert(slot < this.#released + record.window, 'A slots are assigned inside the window');
     flight.assign({
@@ -321,6 +245,7 @@ export class EpochWriter {
       assignedAt: this.#input.ports.clock.monotonic(),
       counted: 0,
       pending: this.#input.buckets.length,
+      ended: undefined,
     };
     this.#slots.set(slot, state);
     for (const [index, bucket] of this.#input.buckets.entries()) this.#store(state, index, bucket);
@@ -328,43 +253,46 @@ export class EpochWriter {
 
   #store(state: SlotState, index: number, bucket: SetBucket): void {
     const { record } = this;
-    const { slot } = state.flight;
-    state.flight.hold();
+    const { flight } = state;
+    const { slot } = flight;
+    flight.hold();
     void storeCopy(this.#input.ports, {
       bucket,
       key: slotKey(record.star, record.epoch, slot),
-      bytes: state.flight.objectBytes(),
+      bytes: flight.objectBytes(),
       expected: { star: record.star, epoch: record.epoch, slot, nonce: record.nonce },
       signal: state.controller.signal,
       onTrouble: (store, cause) => this.#noteTrouble(store, cause),
     }).then((result) => {
       state.pending--;
-      if (result.kind === 'lost') this.halt({ slot, bucket: bucket.store.name, found: result.found });
-      else if (result.kind === 'stored') {
+      if (result.kind === 'lost') {
+        this.halt({ slot, bucket: bucket.store.name, found: result.found });
+      } else if (result.kind === 'stored') {
         state.counted++;
         if (state.counted === record.copyQuorum) this.#release();
       } else if (slot < this.#released) this.debt.owe(index, slot);
-      state.flight.letGo();
-      if (state.pending === 0 && slot < this.#released) this.#slots.delete(slot);
-      if (state.pending === 0) this.#tellProgress();
+      flight.letGo();
+      if (state.pending > 0) return;
+      if (slot < this.#released) this.#slots.delete(slot);
+      state.ended?.resolve();
+      this.progress.tell();
     });
   }
 
   /** A1: acknowledges in slot order what W buckets hold. */
   #release(): void {
     const before = this.#released;
-    for (;;) {
+    // Of a lost epoch the cut decides, even about slots that W copies exist of.
+    while (this.#lost === undefined) {
       const state = this.#slots.get(this.#released);
       if (state === undefined || state.counted < this.record.copyQuorum) break;
-      // A lost slot is decided by the cut, even if W copies of it exist.
-      if (this.#lost !== undefined && this.#released >= this.#lost.slot) break;
       this.#released++;
       this.#acknowledge(state);
       if (state.pending === 0) this.#slots.delete(state.flight.slot);
     }
     if (this.#released === before) return;
     this.#pump();
-    this.#tellProgress();
+    this.progress.tell();
   }
 
   #acknowledge(state: SlotState): void {
@@ -379,26 +307,12 @@ export class EpochWriter {
     flight.letGo();
   }
 
-  /** The flight was never stored, or lies at or above the cut: its records are not in the stream. */
-  #drop(flight: Flight): void {
-    const error = this.fencedError();
-    for (const part of flight.parts) part.dropped(error);
-    flight.letGo();
-  }
-
-  fencedError(): EngineError {
-    const { star, epoch } = this.record;
-    const { slot, bucket, found } = this.#lost ?? {};
-    return new EngineError('FENCED', 'this epoch has ended: open the engine again', {
-      details: { star, epoch, slot, bucket, found },
-    });
-  }
-
   #noteTrouble(store: BucketStore, cause: EngineError): void {
     const { metrics, log } = this.#input.ports;
     metrics.counter('bucket.putTroubles').add();
     if (this.#lastTrouble?.code !== cause.code) {
-      log.warn({ bucket: store.name, code: cause.code, message: cause.message }, 'a copy was not stored');
+      const { code, message } = cause;
+      log.warn({ bucket: store.name, code, message }, 'a copy was not stored');
     }
     this.#lastTrouble = cause;
   }
@@ -422,13 +336,29 @@ export class EpochWriter {
     if (stalled === (this.#stalledSince !== undefined)) return;
     const now = this.#input.ports.clock.monotonic();
     if (this.#stalledSince !== undefined) {
-      this.#input.ports.metrics.histogram('checkpoint.stallMillis').record(now - this.#stalledSince);
+      const stallMillis = now - this.#stalledSince;
+      this.#input.ports.metrics.histogram('checkpoint.stallMillis').record(stallMillis);
     }
     this.#stalledSince = stalled ? now : undefined;
     this.#input.onStall(stalled);
   }
+}
 
-  #tellProgress(): void {
-    for (const listener of [...this.#releaseListeners]) listener();
-  }
+/** Ends every batch of a flight that will not be acknowledged, and lets its memory go. */
+export function dropFlight(flight: Flight, error: (part: FlightPart) => EngineError): void {
+  for (const part of flight.parts) part.dropped(error(part));
+  flight.letGo();
+}
+
+function indeterminateError({ startSeqNum, endSeqNum }: FlightPart): EngineError {
+  return new EngineError('INDETERMINATE', 'the engine ended before the batch was acknowledged', {
+    sideEffects: 'possible',
+    details: { startSeqNum, endSeqNum },
+  });
+}
+
+function requestsEnded(state: SlotState): Promise<void> {
+  if (state.pending === 0) return Promise.resolve();
+  state.ended = deferred<void>();
+  return state.ended.promise;
 }

@@ -5,6 +5,7 @@
 import { createActor, type ActorRefFrom } from 'xstate';
 import { EngineError } from '../src/lib/errors.ts';
 import { assert } from '../src/lib/assert.ts';
+import { deferred } from '../src/lib/wait.ts';
 import { epochKey } from '../src/protocol/keys.ts';
 import { encodeRecordValue, epochRecord, parseRecordValue } from '../src/protocol/records.ts';
 import type { EpochRecord } from '../src/protocol/records.ts';
@@ -16,7 +17,7 @@ import type { BucketSet, SetBucket } from './bucket-set.ts';
 import { conditionalPut } from './conditional-write.ts';
 import { Confirmation } from './confirmation.ts';
 import { runEffect } from './effect.ts';
-import { EpochWriter } from './epoch-writer.ts';
+import { EpochWriter, type StrandedFlight } from './epoch-writer.ts';
 import type { FenceActors } from './fence.actor.ts';
 import type { Flight } from './flight.ts';
 import type { MintedEpoch } from './mint.ts';
@@ -44,6 +45,8 @@ export class EpochActor {
   readonly #tails = new Map<string, StreamTail>();
   readonly #machine: ActorRefFrom<typeof epochMachine>;
   readonly #controller = new AbortController();
+  readonly #placed = deferred<void>();
+  readonly #stranded: StrandedFlight[] = [];
 
   constructor(input: EpochInput) {
     this.#input = input;
@@ -62,7 +65,10 @@ export class EpochActor {
       onLost: (lost) => {
         this.absorber.stop();
         ports.metrics.counter('epoch.lostSlots').add();
-        ports.log.error({ ...lost, star: minted.record.star, epoch: minted.record.epoch }, 'a slot was lost');
+        ports.log.error(
+          { ...lost, star: minted.record.star, epoch: minted.record.epoch },
+          'a slot was lost',
+        );
         this.#send({ type: 'slot.lost', slot: lost.slot, found: lost.found });
         input.onLost();
       },
@@ -77,10 +83,10 @@ export class EpochActor {
       released: () => this.writer.released,
       onCovered: (streamId, end) => this.#tails.get(streamId)?.setCovered(end),
       onCheckpoint: (checkpoint) => this.writer.setCheckpoint(checkpoint),
-      onFenced: () =>
-        this.writer.halt({ slot: this.writer.next, bucket: '', found: 'fenced' }),
+      onFenced: () => this.writer.halt({ slot: this.writer.next, bucket: '', found: 'fenced' }),
     });
     this.confirmation = new Confirmation(ports, this.writer, buckets);
+    this.#placed.promise.catch(() => undefined);
     this.#machine = this.#createMachine();
     this.#machine.start();
   }
@@ -98,7 +104,23 @@ export class EpochActor {
     this.#tails.delete(streamId);
   }
 
-  /** Resolves when the cut has placed every flight of a lost epoch, or the epoch was closed. */
+  /** Flights that the published cut of this lost epoch leaves over, in order; handed out once. */
+  async takeStranded(): Promise<readonly StrandedFlight[]> {
+    await this.#placed.promise;
+    return this.#stranded.splice(0);
+  }
+
+  /** Stops assigning and waits for what is under way, then ends the epoch as if a slot were lost. */
+  async halt(signal: AbortSignal): Promise<void> {
+    const { writer } = this;
+    writer.pause();
+    while (writer.next > writer.released && writer.lost === undefined && !signal.aborted) {
+      await writer.progress.next(signal);
+    }
+    writer.halt({ slot: writer.next, bucket: '', found: 'rolled' });
+  }
+
+  /** Resolves when a lost epoch is settled as far as it goes, or the epoch was closed. */
   async ended(signal: AbortSignal): Promise<void> {
     if (this.#machine.getSnapshot().status !== 'active') return;
     await new Promise<void>((resolve) => {
@@ -132,13 +154,8 @@ export class EpochActor {
     this.absorber.stop();
     const error = new EngineError('CLOSED', 'the engine was closed');
     this.confirmation.stop(error);
-    this.writer.abandon(
-      (part) =>
-        new EngineError('INDETERMINATE', 'the engine ended before the batch was acknowledged', {
-          sideEffects: 'possible',
-          details: { startSeqNum: part.startSeqNum, endSeqNum: part.endSeqNum },
-        }),
-    );
+    this.#placed.reject(error);
+    this.writer.abandon(error);
     this.#machine.stop();
   }
 
@@ -147,7 +164,9 @@ export class EpochActor {
   }
 
   #acknowledged(flight: Flight): void {
-    for (const entry of flight.entries) this.#tails.get(entry.streamId)?.add(flight, entry);
+    const { star, epoch, set } = this.writer.record;
+    const source = { star, epoch, set };
+    for (const entry of flight.entries) this.#tails.get(entry.streamId)?.add(flight, entry, source);
     // A lost epoch is covered by its settlement, from the headers.
     if (this.writer.lost === undefined) this.absorber.add(flight);
   }
@@ -156,7 +175,10 @@ export class EpochActor {
     const { ports, minted, fences, settlements } = this.#input;
     const { star, epoch } = minted.record;
     const { signal } = this.#controller;
-    const failed = (cause: EngineError): EpochEvent => ({ type: 'effect.failed', code: cause.code });
+    const failed = (cause: EngineError): EpochEvent => ({
+      type: 'effect.failed',
+      code: cause.code,
+    });
     const machine = epochMachine.provide({
       actions: {
         hurryCheckpoint: () => this.absorber.hurry(),
@@ -165,14 +187,16 @@ export class EpochActor {
             self,
             signal,
             async () => {
-              const { cut } = await fences.fence({ star, epoch, own: true }, { signal });
+              const request = { star, epoch, own: true, tailHint: this.writer.next };
+              const { cut } = await fences.fence(request, { signal });
               return { type: 'cut.published', cut };
             },
             failed,
           ),
         placeFlights: ({ event }) => {
           assert(event.type === 'cut.published', 'flights are placed by a published cut');
-          this.writer.resolveByCut(event.cut);
+          this.#stranded.push(...this.writer.placeByCut(event.cut));
+          this.#placed.resolve();
         },
         settleOwnEpoch: ({ self }) =>
           runEffect<EpochEvent>(
@@ -228,7 +252,10 @@ export class EpochActor {
     if (put.kind === 'applied') return { type: 'cut.published', cut };
     assert(put.current !== undefined, 'an epoch record is never deleted');
     const current = parseRecordValue(epochRecord, key, put.current.value);
-    assert(current.cut === undefined || current.cut === cut, 'F3 every fencer derives the same cut');
+    assert(
+      current.cut === undefined || current.cut === cut,
+      'F3 every fencer derives the same cut',
+    );
     return { type: 'effect.failed', code: 'FENCED' };
   }
 }

@@ -63,6 +63,7 @@ export class Flight {
   /** Set once a slot is assigned. */
   slot = -1;
   released = -1;
+  #checksummed = false;
   /** Linger passed while the window was busy: seal as soon as a slot is free. */
   lingered = false;
 
@@ -143,6 +144,43 @@ export class Flight {
     this.#entries.forEach((entry, index) => {
       entry.checksum = checksums[index]!;
     });
+    this.#checksummed = true;
+  }
+
+  /** The checksums of all entries are known: the flight may get a slot. */
+  get isChecksummed(): boolean {
+    return this.#checksummed;
+  }
+
+  /**
+   * Leaves the slot of an ended epoch, to be sent again in another one (R1). No request reads the
+   * memory any more.
+   */
+  leaveSlot(): void {
+    this.slot = -1;
+    this.released = -1;
+    this.#start = HEAD_ROOM_BYTES;
+  }
+
+  /** Takes the batches of a stream out (R4); answers them. No request reads the memory. */
+  removeStream(streamId: string): readonly FlightPart[] {
+    assert(this.slot === -1, 'A2 a flight in a slot does not change');
+    let end = HEAD_ROOM_BYTES;
+    const kept: OpenEntry[] = [];
+    for (const entry of this.#entries) {
+      if (entry.streamId === streamId) continue;
+      const start = HEAD_ROOM_BYTES + entry.offset;
+      this.arena.bytes.copyWithin(end, start, start + entry.length);
+      entry.offset = end - HEAD_ROOM_BYTES;
+      end += entry.length;
+      kept.push(entry);
+    }
+    this.#entries.splice(0, this.#entries.length, ...kept);
+    this.#end = end;
+    const removed = this.parts.filter((part) => part.streamId === streamId);
+    const left = this.parts.filter((part) => part.streamId !== streamId);
+    this.parts.splice(0, this.parts.length, ...left);
+    return removed;
   }
 
   /** Writes the head for its slot; from now on the object's bytes never change (A2). */

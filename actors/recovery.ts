@@ -5,7 +5,7 @@
  */
 import { epochsPrefix } from '../src/protocol/keys.ts';
 import { epochRecord, parseRecordValue } from '../src/protocol/records.ts';
-import type { FenceActors, FenceProgressListener } from './fence.actor.ts';
+import type { FenceActors, FenceProgress } from './fence.actor.ts';
 import type { StarPorts } from './ports.ts';
 import type { SettlementActors } from './settlement.actor.ts';
 
@@ -34,7 +34,7 @@ export interface RecoveryInput {
   /** The epoch just minted: everything below it is over. */
   readonly below: number;
   readonly signal: AbortSignal;
-  readonly onFenceProgress: FenceProgressListener | undefined;
+  readonly onFenceProgress: ((progress: FenceProgress) => void) | undefined;
 }
 
 const PAGE = 500;
@@ -48,7 +48,7 @@ export async function recoverChain(input: RecoveryInput): Promise<RecoveryResult
   for await (const epoch of unsettledEpochs(input)) {
     const result = await fences.fence(
       { star, epoch },
-      { signal, ...(input.onFenceProgress === undefined ? {} : { onProgress: input.onFenceProgress }) },
+      { signal, onProgress: input.onFenceProgress },
     );
     if (!result.alreadyFenced) {
       const { cut, rounds, gets, puts, repairs, millis } = result;

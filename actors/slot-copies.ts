@@ -98,7 +98,6 @@ async function counted(
     if (verdict === 'confirmed') break;
     if (verdict === 'lost' || signal.aborted) return { kind: 'uncounted' };
     await pause(ports, attempt, signal);
-    if (signal.aborted) return { kind: 'uncounted' };
   }
   return { kind: 'stored' };
 }
@@ -108,5 +107,7 @@ async function pause(
   attempt: number,
   signal: AbortSignal,
 ): Promise<void> {
-  await sleep(ports.clock, backoffMillis(ports.random, attempt, RETRY), signal).catch(() => undefined);
+  await sleep(ports.clock, backoffMillis(ports.random, attempt, RETRY), signal).catch(
+    () => undefined,
+  );
 }

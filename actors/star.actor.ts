@@ -1,58 +1,71 @@
 /**
- * One star: registers, mints, recovers its predecessors, leads streams, drains.
- * Chart: machines/star.machine.ts. Source: DESIGN "Mint (M)", "Fence (F)", "Finish (N)".
+ * One star: registers, mints, recovers its predecessors, leads streams, rolls, drains.
+ * Chart: machines/star.machine.ts. Source: DESIGN "Mint (M)", "Roll (R)", "Finish (N)".
  */
 import { createActor, type ActorRefFrom } from 'xstate';
 import { assert } from '../src/lib/assert.ts';
-import { forManyListeners } from '../src/lib/many-listeners.ts';
-import { EngineError } from '../src/lib/errors.ts';
+import { toEngineError, type EngineError } from '../src/lib/errors.ts';
 import { deferred, linkedSignal, waitFor, type WaitOptions } from '../src/lib/wait.ts';
-import type { StreamConfig, Tenure } from '../src/protocol/records.ts';
+import type { StreamConfig } from '../src/protocol/records.ts';
 import type { ResolvedSettings } from '../src/protocol/settings.ts';
+import type { BucketStore } from '../src/ports/bucket-store.ts';
 import { starMachine, type StarEvent } from '../machines/star.machine.ts';
 import { Admission } from './admission.ts';
 import { ArenaPool } from './arena-pool.ts';
-import { BucketSets, type BucketSet } from './bucket-set.ts';
+import type { BucketSets } from './bucket-set.ts';
 import { runEffect } from './effect.ts';
 import { EpochActor, xstateClock } from './epoch.actor.ts';
-import { FenceActors, type FenceProgress } from './fence.actor.ts';
+import type { FenceProgress } from './fence.actor.ts';
 import { Flight } from './flight.ts';
-import { StarLease } from './lease.actor.ts';
-import { ensureMetastoreId } from './metastore-id.ts';
-import { mintEpoch } from './mint.ts';
 import type { StarPorts } from './ports.ts';
 import { recoverChain, type RecoveryResult } from './recovery.ts';
-import { SettlementActors } from './settlement.actor.ts';
+import { finishStreams } from './star-drain.ts';
+import {
+  abandonedError,
+  closedError,
+  leaseLostError,
+  limboError,
+  undecidedError,
+} from './star-errors.ts';
+import { registerGauges } from './star-gauges.ts';
+import { mintForStar, registerStar, type Registered } from './star-registration.ts';
+import { StarRoll } from './star-roll.ts';
 import { StreamActor, type StreamHost } from './stream.actor.ts';
 
-/** Streams that one drain finishes at a time. */
-const FINISH_PARALLEL = 32;
-/** Copies beyond W are waited for so long when an epoch closes; then the next start fences it. */
+/** Copies beyond W are waited for so long at a close; then the next start fences the epoch. */
 const COPIES_MILLIS = 2_000;
+/** A planned roll drains its window for so long; then its own flights meet the poison too. */
+const DRAIN_WINDOW_MILLIS = 5_000;
 
 export interface StarOptions {
   readonly onFenceProgress?: ((progress: FenceProgress) => void) | undefined;
 }
 
+/** What a roll may change; the rest stays as it is. */
+export interface RollRequest {
+  readonly copyQuorum?: number | undefined;
+  readonly window?: number | undefined;
+  readonly buckets?: readonly BucketStore[] | undefined;
+}
+
 export class StarActor implements StreamHost {
   readonly ports: StarPorts;
-  readonly settings: ResolvedSettings;
   readonly defaultConfig: StreamConfig;
   readonly admission: Admission;
+  readonly pool: ArenaPool;
+  /** Streams by name, from their open to the end of their leadership. */
   readonly streams = new Map<string, StreamActor>();
+  settings: ResolvedSettings;
   readonly #options: StarOptions;
-  readonly #pool: ArenaPool;
-  readonly #controller = forManyListeners(new AbortController());
+  readonly #controller = new AbortController();
   readonly #machine: ActorRefFrom<typeof starMachine>;
   readonly #serving = deferred<void>();
   readonly #ended = deferred<void>();
   readonly #recovered = deferred<RecoveryResult>();
-  #lease: StarLease | undefined;
-  #sets: BucketSets | undefined;
-  #set: BucketSet | undefined;
-  #fences: FenceActors | undefined;
-  #settlements: SettlementActors | undefined;
+  #registered: Registered | undefined;
+  #buckets: readonly BucketStore[];
   #epoch: EpochActor | undefined;
+  readonly #roll: StarRoll;
   #failure: EngineError | undefined;
   #drainDeadline: AbortSignal | undefined;
 
@@ -60,19 +73,29 @@ export class StarActor implements StreamHost {
     this.ports = ports;
     this.settings = settings;
     this.#options = options;
+    this.#buckets = ports.buckets;
     this.defaultConfig = {
       mode: 'any',
       storageClass: settings.storageClass,
       timestamping: 'client-prefer',
       uncapped: false,
     };
-    this.#pool = new ArenaPool(settings.poolBytes, Flight.arenaBytes(settings.flightBytes));
+    this.pool = new ArenaPool(settings.poolBytes, Flight.arenaBytes(settings.flightBytes));
     this.admission = new Admission(ports.clock, settings.poolBytes);
-    this.#pool.onRoom = () => this.admission.drain();
+    this.pool.onRoom = () => this.admission.drain();
     this.#serving.promise.catch(() => undefined);
     this.#recovered.promise.catch(() => undefined);
+    this.#roll = new StarRoll({
+      ports,
+      streams: this.streams,
+      epoch: () => this.epoch(),
+      mint: () => this.#mint(),
+      useEpoch: (epoch) => {
+        this.#epoch = epoch;
+      },
+    });
     this.#machine = this.#createMachine();
-    this.#registerGauges();
+    registerGauges(this);
   }
 
   /**
@@ -91,18 +114,17 @@ export class StarActor implements StreamHost {
     }
   }
 
+  get registered(): Registered {
+    assert(this.#registered !== undefined, 'M0 a star registers before anything else');
+    return this.#registered;
+  }
+
   get sets(): BucketSets {
-    assert(this.#sets !== undefined, 'sets are known once the star has registered');
-    return this.#sets;
+    return this.registered.sets;
   }
 
-  get fences(): FenceActors {
-    assert(this.#fences !== undefined, 'fences are known once the star has registered');
-    return this.#fences;
-  }
-
-  get pool(): ArenaPool {
-    return this.#pool;
+  get head(): EpochActor | undefined {
+    return this.#epoch;
   }
 
   epoch(): EpochActor {
@@ -110,9 +132,12 @@ export class StarActor implements StreamHost {
     return this.#epoch;
   }
 
-  tenure(): Tenure {
-    const { star, incarnation, class: storageClass, epoch } = this.epoch().record;
-    return { star, incarnation, class: storageClass, epoch };
+  get isAdmitting(): boolean {
+    return !this.#roll.isRolling;
+  }
+
+  rolled(): Promise<void> {
+    return this.#roll.rolled();
   }
 
   recovered(options: WaitOptions): Promise<RecoveryResult> {
@@ -122,13 +147,30 @@ export class StarActor implements StreamHost {
   /** Throws what the star answers when it does not serve. */
   throwIfNotServing(): void {
     const snapshot = this.#machine.getSnapshot();
-    if (snapshot.matches('serving')) return;
-    if (this.#failure !== undefined) throw this.#failure;
-    if (snapshot.matches('halted') && this.#epoch !== undefined)
-      throw this.#epoch.writer.fencedError();
-    throw new EngineError('CLOSED', 'the engine was closed', {
-      details: { star: this.settings.star },
-    });
+    if (snapshot.matches('serving') || snapshot.matches('rolling')) return;
+    throw this.#failure ?? closedError(this.settings.star);
+  }
+
+  /**
+   * Ends the current epoch on purpose and goes on in a new one: producers see delay only (R2).
+   *
+   * @throws EngineError CLOSED, LEASE_LOST, ABORTED, DEADLINE_EXCEEDED (the roll goes on)
+   */
+  async roll(request: RollRequest, options: WaitOptions): Promise<number> {
+    this.throwIfNotServing();
+    const { copyQuorum = this.settings.copyQuorum, window = this.settings.window } = request;
+    this.settings = { ...this.settings, copyQuorum, window };
+    this.#buckets = request.buckets ?? this.#buckets;
+    const old = this.epoch();
+    const limited = linkedSignal(this.ports.clock, { timeoutMillis: DRAIN_WINDOW_MILLIS }, 'roll');
+    try {
+      await old.halt(limited.signal);
+    } finally {
+      limited.release();
+    }
+    await waitFor(this.ports.clock, this.rolled(), options, 'roll');
+    this.throwIfNotServing();
+    return this.epoch().record.epoch;
   }
 
   /** Opens a stream, or shares the actor that leads it already. */
@@ -148,7 +190,7 @@ export class StarActor implements StreamHost {
       }
       actor.handleCount++;
       try {
-        await actor.opened(options);
+        await actor.opened(options, () => undecidedError(this.ports.clock, this.registered.fences));
         return actor;
       } catch (error) {
         this.leave(actor);
@@ -157,21 +199,15 @@ export class StarActor implements StreamHost {
     }
   }
 
-  /** One handle less; the last one begins the Finish. */
+  /** One handle less; the last one begins the Finish, as soon as the stream leads. */
   leave(actor: StreamActor): void {
     assert(actor.handleCount > 0, 'a handle is left once');
     actor.handleCount--;
-    if (actor.handleCount > 0) return;
-    if (actor.isLeading) actor.finish('released');
-    // Still opening and nobody waits any more: Finish as soon as it leads.
-    else {
-      actor
-        .opened({})
-        .then(() => {
-          if (actor.handleCount === 0 && actor.isLeading) actor.finish('released');
-        })
-        .catch(() => undefined);
-    }
+    const finishIfUnused = (): void => {
+      if (actor.handleCount === 0 && actor.isLeading) actor.finish('released');
+    };
+    if (actor.isLeading) finishIfUnused();
+    else actor.opened({}).then(finishIfUnused, () => undefined);
   }
 
   onEnded(actor: StreamActor): void {
@@ -179,8 +215,7 @@ export class StarActor implements StreamHost {
   }
 
   isRegistered(star: string, incarnation: string, signal: AbortSignal): Promise<boolean> {
-    assert(this.#lease !== undefined, 'M0 a star registers before it judges others');
-    return this.#lease.isRegistered(star, incarnation, signal);
+    return this.registered.lease.isRegistered(star, incarnation, signal);
   }
 
   async settleFor(
@@ -189,9 +224,14 @@ export class StarActor implements StreamHost {
     epoch: number,
     signal: AbortSignal,
   ): Promise<void> {
-    await this.fences.fence({ star, epoch }, { signal });
-    assert(this.#settlements !== undefined, 'settlements are known once the star has registered');
-    await this.#settlements.covered(star, epoch, streamId, { signal });
+    const { fences, settlements } = this.registered;
+    await fences.fence({ star, epoch }, { signal });
+    await settlements.covered(star, epoch, streamId, { signal });
+  }
+
+  async coverFor(streamId: string, epoch: number, signal: AbortSignal): Promise<number> {
+    const { settlements } = this.registered;
+    return (await settlements.covered(this.settings.star, epoch, streamId, { signal })).end;
   }
 
   /** Finishes every stream, ends the epoch and the lease; past the deadline the rest is abandoned. */
@@ -205,66 +245,47 @@ export class StarActor implements StreamHost {
     } finally {
       limited.release();
     }
-    const left = [...this.streams.values()].filter((actor) => !actor.isLeading).length;
+    const abandonedStreams = this.streams.size;
     await this.kill();
-    if (limited.signal.aborted && left > 0) {
-      throw new EngineError(
-        'DEADLINE_EXCEEDED',
-        'streams were abandoned: their next open settles them',
-        {
-          details: { abandonedStreams: left },
-          sideEffects: 'possible',
-        },
-      );
-    }
+    if (!limited.signal.aborted || abandonedStreams === 0) return;
+    throw abandonedError(abandonedStreams);
   }
 
   /** Ends at once: what was not acknowledged is indeterminate. Idempotent. */
   async kill(): Promise<void> {
     this.#controller.abort();
-    const error = new EngineError('CLOSED', 'the engine was closed');
+    const error = closedError(this.settings.star);
     this.admission.rejectAll(error);
     for (const actor of this.streams.values()) actor.stop(error);
     this.streams.clear();
     this.#epoch?.stop();
+    void this.#roll.stop(this.#epoch, error);
     this.#recovered.reject(error);
     this.#machine.stop();
-    await Promise.all([this.#fences?.close(), this.#settlements?.close()]);
-    await this.#lease?.end();
-  }
-
-  #send(event: StarEvent): void {
-    this.#machine.send(event);
+    await Promise.all([this.#registered?.fences.close(), this.#registered?.settlements.close()]);
+    await this.#registered?.lease.end();
   }
 
   #createMachine(): ActorRefFrom<typeof starMachine> {
     const { signal } = this.#controller;
-    const run = (
-      self: { send(event: StarEvent): void },
-      effect: () => Promise<StarEvent>,
-    ): void => {
+    type Self = { send(event: StarEvent): void };
+    const run = (self: Self, effect: () => Promise<StarEvent>): void => {
       runEffect<StarEvent>(self, signal, effect, (error) => {
         this.#failure = error;
         return { type: 'effect.failed', code: error.code };
       });
     };
+    const failed = ({ code, message }: EngineError): StarEvent => {
+      this.ports.log.warn({ code, message }, 'recovery did not end');
+      return { type: 'recovery.failed', code };
+    };
     const machine = starMachine.provide({
       actions: {
         registerLease: ({ self }) => run(self, () => this.#register()),
-        mintEpoch: ({ self }) => run(self, () => this.#mint()),
+        mintEpoch: ({ self }) => run(self, () => this.#mintFirst()),
         settlePredecessors: ({ self }) =>
-          runEffect<StarEvent>(
-            self,
-            signal,
-            () => this.#recover(),
-            (error) => {
-              this.ports.log.warn(
-                { code: error.code, message: error.message },
-                'recovery did not end',
-              );
-              return { type: 'recovery.failed', code: error.code };
-            },
-          ),
+          runEffect<StarEvent>(self, signal, () => this.#recover(), failed),
+        rollEpoch: ({ self }) => run(self, () => this.#rollOn()),
         loseStreams: () => this.#loseStreams(),
         finishStreams: ({ self }) => run(self, () => this.#finishStreams()),
         closeEpoch: ({ self }) => run(self, () => this.#closeEpoch()),
@@ -279,7 +300,7 @@ export class StarActor implements StreamHost {
     actor.subscribe((snapshot) => {
       if (snapshot.matches('serving')) this.#serving.resolve();
       else if (snapshot.matches('failed')) {
-        this.#serving.reject(this.#failure ?? new EngineError('LEASE_LOST', 'the lease was lost'));
+        this.#serving.reject(this.#failure ?? leaseLostError(this.settings.star));
       }
     });
     return actor;
@@ -287,61 +308,46 @@ export class StarActor implements StreamHost {
 
   async #register(): Promise<StarEvent> {
     const { ports, settings } = this;
-    const { signal } = this.#controller;
-    const metastoreId = await ensureMetastoreId(ports, { signal });
-    this.#sets = new BucketSets(ports, metastoreId);
-    this.#set = await this.#sets.establish(settings.copyQuorum, signal);
-    this.#lease = new StarLease(ports, {
-      star: settings.star,
-      timeoutMillis: settings.sessionTimeoutMillis,
+    this.#registered = await registerStar(ports, settings, {
+      buckets: this.#buckets,
       onLost: () => this.#leaseLost(),
+      signal: this.#controller.signal,
     });
-    const incarnation = await this.#lease.register({ supersede: settings.supersede, signal });
-    const by = { star: settings.star, incarnation };
-    this.#fences = new FenceActors(ports, this.#sets, by);
-    this.#settlements = new SettlementActors(ports, this.#sets, by);
-    return { type: 'lease.registered', incarnation };
+    return { type: 'lease.registered', incarnation: this.#registered.lease.incarnation };
   }
 
-  async #mint(): Promise<StarEvent> {
-    const { ports, settings } = this;
-    assert(
-      this.#lease !== undefined && this.#set !== undefined,
-      'M0 a star registers before it mints',
-    );
-    const minted = await mintEpoch(
-      ports,
-      {
-        star: settings.star,
-        class: settings.storageClass,
-        incarnation: this.#lease.incarnation,
-        set: this.#set.id,
-        buckets: this.#set.buckets.length,
-        copyQuorum: settings.copyQuorum,
-        window: settings.window,
-      },
-      { signal: this.#controller.signal },
-    );
-    assert(this.#settlements !== undefined, 'settlements are known once the star has registered');
-    this.#epoch = new EpochActor({
-      ports,
-      settings,
-      minted,
-      set: this.#set,
-      pool: this.#pool,
-      fences: this.fences,
-      settlements: this.#settlements,
-      onLost: () => this.#send({ type: 'epoch.lost' }),
-    });
-    return { type: 'epoch.minted', epoch: minted.record.epoch };
+  async #mintFirst(): Promise<StarEvent> {
+    this.#epoch = await this.#mint();
+    return { type: 'epoch.minted', epoch: this.#epoch.record.epoch };
+  }
+
+  async #mint(): Promise<EpochActor> {
+    const { ports, settings, pool } = this;
+    const { signal } = this.#controller;
+    const set = await this.sets.establish(this.#buckets, settings.copyQuorum, signal);
+    const minted = await mintForStar(ports, settings, { ...this.registered, set, signal });
+    const { fences, settlements } = this.registered;
+    const onLost = (): void => this.#epochLost();
+    return new EpochActor({ ports, settings, minted, set, pool, fences, settlements, onLost });
+  }
+
+  /** Runs before any caller's continuation (A3): nothing is admitted until the star has rolled. */
+  #epochLost(): void {
+    if (this.#roll.begin()) this.#machine.send({ type: 'epoch.lost' });
+  }
+
+  async #rollOn(): Promise<StarEvent> {
+    await this.#roll.run();
+    this.admission.drain();
+    return { type: 'roll.done', epoch: this.epoch().record.epoch };
   }
 
   async #recover(): Promise<StarEvent> {
-    assert(this.#settlements !== undefined, 'settlements are known once the star has registered');
+    const { fences, settlements } = this.registered;
     const result = await recoverChain({
       ports: this.ports,
-      fences: this.fences,
-      settlements: this.#settlements,
+      fences,
+      settlements,
       star: this.settings.star,
       below: this.epoch().record.epoch,
       signal: this.#controller.signal,
@@ -352,37 +358,25 @@ export class StarActor implements StreamHost {
   }
 
   #leaseLost(): void {
-    this.ports.log.error({ star: this.settings.star }, 'the lease of this star was lost');
-    this.#failure = new EngineError(
-      'LEASE_LOST',
-      'the lease of this star was lost: open the engine again',
-      {
-        details: { star: this.settings.star },
-      },
-    );
-    // The star halts; its epoch is fenced by whoever takes over, or by its own next start.
+    const { star } = this.settings;
+    this.ports.log.error({ star }, 'the lease of this star was lost');
+    this.#failure = leaseLostError(star);
+    // No roll: whoever registers next mints its own epoch and fences this one.
+    this.#roll.begin();
+    this.#machine.send({ type: 'lease.lost' });
     this.#epoch?.writer.halt({ slot: this.#epoch.writer.next, bucket: '', found: 'fenced' });
-    this.#send({ type: 'lease.lost' });
   }
 
   #loseStreams(): void {
     const error = this.#failure ?? this.epoch().writer.fencedError();
     this.admission.rejectAll(error);
     for (const actor of this.streams.values()) actor.lose(error);
+    // What the cut leaves over goes nowhere; below it batches are acknowledged all the same.
+    void this.#roll.stop(this.#epoch, error);
   }
 
-  /** Busiest first, as far as the deadline allows. */
   async #finishStreams(): Promise<StarEvent> {
-    const signal = this.#drainDeadline ?? this.#controller.signal;
-    const queue = [...this.streams.values()];
-    const next = async (): Promise<void> => {
-      for (let actor = queue.shift(); actor !== undefined; actor = queue.shift()) {
-        if (signal.aborted) return;
-        if (actor.isLeading) actor.finish('released');
-        await actor.ended({ signal }).catch(() => undefined);
-      }
-    };
-    await Promise.all(Array.from({ length: FINISH_PARALLEL }, next));
+    await finishStreams(this.streams, this.#drainDeadline ?? this.#controller.signal);
     return { type: 'streams.finished' };
   }
 
@@ -395,38 +389,12 @@ export class StarActor implements StreamHost {
     try {
       // An abandoned stream's records wait in the epoch: only the next open may settle it.
       if (this.streams.size === 0) await this.#epoch?.close(limited.signal);
+    } catch (cause) {
+      const { code, message } = toEngineError(cause);
+      this.ports.log.warn({ code, message }, 'the epoch was left to the next start');
     } finally {
       limited.release();
     }
     return { type: 'epoch.closed' };
   }
-
-  #registerGauges(): void {
-    const { metrics } = this.ports;
-    metrics.gauge('pool.usedBytes', () => this.#pool.usedBytes);
-    metrics.gauge('pool.peakBytes', () => this.#pool.peakBytes);
-    metrics.gauge('pool.waiting', () => this.admission.waitingCount);
-    metrics.gauge('epoch.copyDebt', () => this.#epoch?.writer.debt.count ?? 0);
-    metrics.gauge('epoch.lagSlots', () => this.#epoch?.absorber.lagSlots ?? 0);
-    metrics.gauge('epoch.unacknowledgedSlots', () =>
-      this.#epoch === undefined ? 0 : this.#epoch.writer.next - this.#epoch.writer.released,
-    );
-    metrics.gauge('checkpoint.stallMillis', () => this.#epoch?.writer.stallMillis ?? 0);
-    metrics.gauge('streams.open', () => this.streams.size);
-    metrics.gauge(
-      'streams.limbo',
-      () => [...this.streams.values()].filter((actor) => actor.isInLimbo).length,
-    );
-  }
-}
-
-function limboError(name: string): EngineError {
-  return new EngineError(
-    'STREAM_IN_LIMBO',
-    'the last leadership of this stream is not released yet',
-    {
-      details: { name },
-      retryAfterMillis: 5_000,
-    },
-  );
 }

@@ -12,6 +12,7 @@ import {
   INITIAL_STREAM_STATE,
   parseRecordValue,
   writerRecord,
+  type EpochRecord,
   type StreamConfig,
   type StreamRecord,
   type StreamState,
@@ -32,8 +33,6 @@ export interface GateHost {
   readonly ports: StarPorts;
   readonly settings: ResolvedSettings;
   readonly defaultConfig: StreamConfig;
-  /** The tenure that this star writes into writer records now. */
-  tenure(): Tenure;
   epoch(): EpochActor;
   /** Whether the incarnation is registered; only ever a reason to wait (T3). */
   isRegistered(star: string, incarnation: string, signal: AbortSignal): Promise<boolean>;
@@ -46,6 +45,8 @@ export class StreamGate {
   readonly #name: string;
   readonly #controller = new AbortController();
   #record: StreamRecord | undefined;
+  /** The epoch whose tenure was claimed. */
+  #claimedIn: EpochActor | undefined;
   #writer: { readonly record: WriterRecord; readonly version: MetaVersion } | undefined;
   #predecessor: Tenure | undefined;
   #cleanTail: number | undefined;
@@ -63,8 +64,21 @@ export class StreamGate {
     return this.#record;
   }
 
-  get hasRecord(): boolean {
-    return this.#record !== undefined;
+  get claimedIn(): EpochActor {
+    assert(this.#claimedIn !== undefined, 'the writer record was claimed');
+    return this.#claimedIn;
+  }
+
+  /** Fires when the stream is given up. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** The tenure that the writer record names for this star. */
+  get #tenure(): Tenure {
+    const record = this.#writer?.record;
+    assert(record?.kind === 'tenure', 'T1 the writer record names this tenure');
+    return record.tenure;
   }
 
   get found(): { readonly tail: number; readonly state: StreamState } {
@@ -86,7 +100,7 @@ export class StreamGate {
     effect: (signal: AbortSignal) => Promise<StreamEvent>,
   ) => void {
     return (self, effect) => {
-      runEffect<StreamEvent>(self as EventTarget<StreamEvent>, this.#controller.signal, effect, (error) => {
+      runEffect<StreamEvent>(self, this.#controller.signal, effect, (error) => {
         this.#failure = error;
         return { type: 'effect.failed', code: error.code };
       });
@@ -118,7 +132,7 @@ export class StreamGate {
     const entry = await ports.metastore.get(key, { signal });
     this.#remember(entry);
     this.#cleanTail = undefined;
-    const verdict = judgeGate(this.#writer?.record, this.#host.tenure());
+    const verdict = judgeGate(this.#writer?.record, tenureOf(this.#host.epoch().record));
     switch (verdict.kind) {
       case 'fresh':
         return { type: 'gate.passed' };
@@ -136,7 +150,10 @@ export class StreamGate {
           return { type: 'gate.passed' };
         }
         ports.metrics.counter('gate.markDisagrees').add();
-        ports.log.error({ stream, tail: verdict.tail, rowsEnd: last?.row.end }, 'a release and its mark disagree');
+        ports.log.error(
+          { stream, tail: verdict.tail, rowsEnd: last?.row.end },
+          'a release and its mark disagree',
+        );
         return this.#unsettled(verdict.tenure);
       }
       case 'examine':
@@ -150,7 +167,7 @@ export class StreamGate {
     const entry = await ports.metastore.get(key, { signal });
     const chain = entry === undefined ? undefined : parseRecordValue(chainRecord, key, entry.value);
     const head = chain?.heads[tenure.class];
-    const ownIncarnation = this.#host.tenure().incarnation;
+    const ownIncarnation = this.#host.epoch().record.incarnation;
     const superseded =
       judgePredecessor({ tenure, head, registered: true, ownIncarnation }) === 'settle';
     if (superseded) return this.#unsettled(tenure);
@@ -178,21 +195,33 @@ export class StreamGate {
 
   /** T1: the writer record names this tenure before any flight carries a record. */
   async claim(): Promise<StreamEvent> {
+    const epoch = this.#host.epoch();
+    const claimed = await this.#write(tenureOf(epoch.record), this.#writer?.version ?? 'absent');
+    if (!claimed) return { type: 'writer.conflict' };
+    this.#claimedIn = epoch;
+    return { type: 'writer.claimed' };
+  }
+
+  /** R4: the tenure moves to another epoch of this star only from the version it was appended under. */
+  async reclaim(tenure: Tenure): Promise<boolean> {
+    assert(this.#writer !== undefined, 'who reclaims has claimed');
+    return this.#write(tenure, this.#writer.version);
+  }
+
+  async #write(tenure: Tenure, expected: MetaVersion | 'absent'): Promise<boolean> {
     const { ports } = this.#host;
-    const tenure = this.#host.tenure();
-    const key = writerKey(this.record.stream);
     const put = await conditionalPut(
       ports.metastore,
       {
-        key,
-        expected: this.#writer?.version ?? 'absent',
+        key: writerKey(this.record.stream),
+        expected,
         encode: (attempt: string) => encodeRecordValue({ kind: 'tenure', tenure, attempt }),
       },
       { clock: ports.clock, random: ports.random, signal: this.#controller.signal },
     );
-    if (put.kind === 'conflict') return { type: 'writer.conflict' };
+    if (put.kind === 'conflict') return false;
     this.#writer = { record: { kind: 'tenure', tenure, attempt: '' }, version: put.version };
-    return { type: 'writer.claimed' };
+    return true;
   }
 
   /** After the claim: before it a predecessor could still extend the rows. */
@@ -220,9 +249,11 @@ export class StreamGate {
   async markTail(tail: number, outcome: StreamOutcome): Promise<StreamEvent> {
     if (outcome === 'deleted' || tail === 0) return { type: 'tail.marked' };
     assert(this.#last !== undefined, 'a tail above 0 has a row');
-    const mark = { tenure: this.#host.tenure(), tail };
+    const mark = { tenure: this.#tenure, tail };
     const { signal } = this.#controller;
-    const result = await markTail(this.#host.ports, this.record.stream, this.#last, mark, { signal });
+    const result = await markTail(this.#host.ports, this.record.stream, this.#last, mark, {
+      signal,
+    });
     if (result.kind === 'marked') return { type: 'tail.marked' };
     throw new EngineError('METASTORE_UNAVAILABLE', 'the tail row moved while it was marked', {
       details: { stream: this.record.stream, tail },
@@ -233,7 +264,7 @@ export class StreamGate {
   async leave(tail: number, outcome: StreamOutcome): Promise<StreamEvent> {
     const { ports } = this.#host;
     const { signal } = this.#controller;
-    const tenure = this.#host.tenure();
+    const tenure = this.#tenure;
     assert(this.#writer !== undefined, 'who leaves has led');
     const put = await conditionalPut(
       ports.metastore,
@@ -262,9 +293,7 @@ export class StreamGate {
     const record = parseRecordValue(writerRecord, current.key, current.value);
     if (outcome === 'deleted') return record.kind === 'deleted';
     return (
-      record.kind === 'released' &&
-      record.tail === tail &&
-      sameTenure(record.tenure, this.#host.tenure())
+      record.kind === 'released' && record.tail === tail && sameTenure(record.tenure, this.#tenure)
     );
   }
 
@@ -291,6 +320,15 @@ export class StreamGate {
     this.#writer =
       entry === undefined
         ? undefined
-        : { record: parseRecordValue(writerRecord, entry.key, entry.value), version: entry.version };
+        : {
+            record: parseRecordValue(writerRecord, entry.key, entry.value),
+            version: entry.version,
+          };
   }
+}
+
+/** The tenure that a star writes into writer records while the epoch is its head. */
+export function tenureOf(epoch: EpochRecord): Tenure {
+  const { star, incarnation, class: storageClass } = epoch;
+  return { star, incarnation, class: storageClass, epoch: epoch.epoch };
 }

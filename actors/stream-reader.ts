@@ -4,7 +4,7 @@
  */
 import { decodeRecords, type StoredRecord } from '../src/format/records.ts';
 import { EngineError } from '../src/lib/errors.ts';
-import { linkedSignal, throwIfAborted, type WaitOptions } from '../src/lib/wait.ts';
+import { abortedError, linkedSignal, throwIfAborted, type WaitOptions } from '../src/lib/wait.ts';
 import { LIMITS } from '../src/protocol/limits.ts';
 import type { BucketSets } from './bucket-set.ts';
 import { readSpan, readSpans } from './object-reader.ts';
@@ -220,27 +220,19 @@ function trimmedError(view: ReadView, from: number): EngineError {
 }
 
 function throwIfGivenUp(signal: AbortSignal): void {
-  if (!signal.aborted) return;
+  if (signal.aborted) throw givenUp(signal);
+}
+
+function givenUp(signal: AbortSignal): EngineError {
   const reason: unknown = signal.reason;
-  if (EngineError.is(reason)) throw reason;
-  throwIfAborted(signal, 'read');
+  return EngineError.is(reason) ? reason : abortedError(signal, 'read');
 }
 
 function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
-    const onAbort = (): void => {
-      try {
-        throwIfGivenUp(signal);
-      } catch (error) {
-        reject(error as Error);
-      }
-    };
-    if (signal.aborted) {
-      promise.catch(() => undefined);
-      onAbort();
-      return;
-    }
-    signal.addEventListener('abort', onAbort, { once: true });
+    const onAbort = (): void => reject(givenUp(signal));
+    if (signal.aborted) onAbort();
+    else signal.addEventListener('abort', onAbort, { once: true });
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
 }

@@ -7,7 +7,15 @@ import { assert } from '../src/lib/assert.ts';
 import type { Span } from '../src/protocol/records.ts';
 import type { Flight } from './flight.ts';
 
+/** The epoch and the set whose buckets hold a slot. */
+export interface EntrySource {
+  readonly star: string;
+  readonly epoch: number;
+  readonly set: string;
+}
+
 export interface TailEntry {
+  readonly source: EntrySource;
   readonly span: Span;
   readonly flight: Flight;
   readonly entry: FlightEntry;
@@ -35,10 +43,11 @@ export class StreamTail {
     return this.#coveredEnd;
   }
 
-  add(flight: Flight, entry: FlightEntry): void {
+  add(flight: Flight, entry: FlightEntry, source: EntrySource): void {
     assert(entry.firstSeqNum === this.#end, 'T2 acknowledged entries of a stream are contiguous');
     this.#end += entry.count;
     this.#entries.push({
+      source,
       flight,
       entry,
       span: {
@@ -64,7 +73,9 @@ export class StreamTail {
   find(seqNum: number): TailEntry | undefined {
     const index = this.#indexOf(seqNum);
     const found = this.#entries[index];
-    return found !== undefined && found.span.seq <= seqNum && seqNum < found.span.seq + found.span.count
+    return found !== undefined &&
+      found.span.seq <= seqNum &&
+      seqNum < found.span.seq + found.span.count
       ? found
       : undefined;
   }

@@ -6,24 +6,31 @@
 import { createActor, type ActorRefFrom } from 'xstate';
 import { assert } from '../src/lib/assert.ts';
 import { EngineError } from '../src/lib/errors.ts';
-import { deferred, waitFor, type WaitOptions } from '../src/lib/wait.ts';
+import { deadlineError, deferred, waitFor, type WaitOptions } from '../src/lib/wait.ts';
 import { checkBatch, type RecordInput } from '../src/protocol/batch.ts';
 import type { StreamRecord, StreamState } from '../src/protocol/records.ts';
 import { streamMachine, type StreamEvent, type StreamOutcome } from '../machines/stream.machine.ts';
 import { AppendBatch, encodeBatch, type BatchOwner, type Position } from './append-batch.ts';
-import { xstateClock } from './epoch.actor.ts';
-import { StreamGate, type GateHost } from './stream-gate.ts';
-import type { ReadView, RecentEntry } from './stream-reader.ts';
-import { StreamTail, type TailEntry } from './stream-tail.ts';
+import { xstateClock, type EpochActor } from './epoch.actor.ts';
+import { Progress } from './progress.ts';
+import { StreamGate, tenureOf, type GateHost } from './stream-gate.ts';
+import type { LeaderState } from './leader-view.ts';
+import { StreamTail } from './stream-tail.ts';
 import type { Admission } from './admission.ts';
 
 export interface StreamHost extends GateHost {
   readonly admission: Admission;
+  /** False while the star rolls: batches wait, they do not fail (R2). */
+  readonly isAdmitting: boolean;
+  /** Resolves when the star is not rolling any more. */
+  rolled(): Promise<void>;
+  /** Resolves with the end of the stream's rows once they reach the cut of an epoch of this star. */
+  coverFor(streamId: string, epoch: number, signal: AbortSignal): Promise<number>;
   /** The actor has ended; it is not found under its name any more. */
   onEnded(actor: StreamActor): void;
 }
 
-export class StreamActor implements BatchOwner, ReadView {
+export class StreamActor implements BatchOwner, LeaderState {
   readonly name: string;
   readonly #host: StreamHost;
   readonly #gate: StreamGate;
@@ -36,8 +43,11 @@ export class StreamActor implements BatchOwner, ReadView {
   #durable!: StreamState;
   #nextSeqNum = 0;
   readonly #underWay = new Set<AppendBatch>();
-  /** Parties that wait for the tail to move. */
-  #tailWaiters: (() => void)[] = [];
+  /** A batch was acknowledged or dropped, or the stream is not served any more. */
+  readonly #moved = new Progress();
+  /** The epoch that `writer` names; behind the star's after a roll, until the stream enters it (R3). */
+  #entered: EpochActor | undefined;
+  #entering: Promise<void> | undefined;
   #refusal: EngineError | undefined;
   /** Handles that callers hold; the last one to close finishes. */
   handleCount = 0;
@@ -79,31 +89,8 @@ export class StreamActor implements BatchOwner, ReadView {
     return this.record.stream;
   }
 
-  get firstSeqNum(): number {
-    return this.#durable.trimPoint;
-  }
-
-  get tailSeqNum(): number {
-    return this.#tail.end;
-  }
-
-  get recentStart(): number {
-    return this.#tail.start;
-  }
-
-  recent(seqNum: number): RecentEntry | undefined {
-    return this.#recentOf(this.#tail.find(seqNum));
-  }
-
-  recentByTimestamp(timestamp: number): RecentEntry | undefined {
-    return this.#recentOf(this.#tail.findEntryByTimestamp(timestamp));
-  }
-
-  #recentOf(found: TailEntry | undefined): RecentEntry | undefined {
-    if (found === undefined) return undefined;
-    const { span, flight, entry } = found;
-    const { star, epoch, set } = this.#host.epoch().record;
-    return { span, source: { star, epoch, set }, copy: () => flight.copyEntry(entry) };
+  get durableState(): StreamState {
+    return this.#durable;
   }
 
   get isLeading(): boolean {
@@ -124,8 +111,27 @@ export class StreamActor implements BatchOwner, ReadView {
   }
 
   /** Resolves when the gate is passed. */
-  opened(options: WaitOptions): Promise<void> {
-    return waitFor(this.clock, this.#opened.promise, options, 'open');
+  opened(
+    options: WaitOptions,
+    explain: () => EngineError | undefined = () => undefined,
+  ): Promise<void> {
+    return waitFor(
+      this.clock,
+      this.#opened.promise,
+      options,
+      'open',
+      () => explain() ?? deadlineError('open', options.timeoutMillis ?? 0),
+    );
+  }
+
+  /** Records that only slots hold yet. */
+  get unabsorbedRecords(): number {
+    return this.#tail.end - this.#tail.coveredEnd;
+  }
+
+  /** Whether this actor leads the stream, or finishes its leadership. */
+  leads(streamId: string): boolean {
+    return this.#entered !== undefined && this.record.stream === streamId;
   }
 
   /** Resolves when leadership has ended, in whichever way. */
@@ -160,8 +166,17 @@ export class StreamActor implements BatchOwner, ReadView {
 
   #accept(batch: ReturnType<typeof checkBatch>): AppendBatch | undefined {
     this.#throwIfRefusing();
-    const { writer } = this.#host.epoch();
-    const flight = writer.prepare(batch.encodedBytes);
+    if (!this.#host.isAdmitting) return undefined;
+    if (this.#entered !== this.#host.epoch()) {
+      // T1: its records wait outside the flight until `writer` names the epoch.
+      this.enter().then(
+        () => this.#host.admission.drain(),
+        () => undefined,
+      );
+      return undefined;
+    }
+    const { queue } = this.#entered.writer;
+    const flight = queue.prepare(batch.encodedBytes);
     if (flight === undefined) return undefined;
     const encoded = encodeBatch(
       batch,
@@ -178,7 +193,7 @@ export class StreamActor implements BatchOwner, ReadView {
     this.#nextSeqNum = accepted.endSeqNum;
     this.#assigned = encoded.state;
     this.#underWay.add(accepted);
-    writer.commit(flight, encoded.shape, encoded.end, accepted);
+    queue.commit(flight, encoded.shape, encoded.end, accepted);
     return accepted;
   }
 
@@ -189,45 +204,78 @@ export class StreamActor implements BatchOwner, ReadView {
     metrics.histogram('append.ackMillis').record(clock.monotonic() - batch.submittedAt);
     metrics.counter('append.acknowledgedRecords').add(batch.endSeqNum - batch.startSeqNum);
     metrics.counter('append.acknowledgedBytes').add(batch.meteredBytes);
-    this.#wakeTailWaiters();
+    this.#moved.tell();
     return { seqNum: this.#tail.end, timestamp: batch.state.lastTimestamp };
   }
 
   batchDropped(batch: AppendBatch): void {
     assert(this.#underWay.delete(batch), 'A5 a batch has one outcome');
     this.#host.ports.metrics.counter('append.dropped').add();
+    this.#moved.tell();
   }
 
   /** Confirms on the chain that this star still leads, after the call began (L1). */
   async confirm(): Promise<void> {
-    this.#throwIfRefusing();
-    await this.#host.epoch().confirmation.confirm();
-    // L2: the confirmation says nothing any more once a released CAS was sent.
-    this.#throwIfRefusing();
+    for (;;) {
+      this.#throwIfRefusing();
+      await this.#host.rolled();
+      await this.enter();
+      const epoch = this.#entered!;
+      try {
+        await epoch.confirmation.confirm();
+        // L2: the confirmation says nothing any more once a released CAS was sent.
+        this.#throwIfRefusing();
+        return;
+      } catch (error) {
+        // The epoch ended meanwhile: the next one may confirm, if the star goes on.
+        if (this.#refusal !== undefined || epoch.writer.lost === undefined) throw error;
+      }
+    }
   }
 
-  /** Resolves when the acknowledged tail is beyond `seqNum`, or this star stopped serving. */
-  tailBeyond(seqNum: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const check = (): void => {
-        if (this.#refusal !== undefined) done(() => reject(this.#refusal!));
-        else if (this.#tail.end > seqNum) done(resolve);
-        else this.#tailWaiters.push(check);
-      };
-      const done = (end: () => void): void => {
-        signal.removeEventListener('abort', onAbort);
-        end();
-      };
-      const onAbort = (): void => {
-        this.#tailWaiters = this.#tailWaiters.filter((waiter) => waiter !== check);
-        resolve();
-      };
-      if (signal.aborted) resolve();
-      else {
-        signal.addEventListener('abort', onAbort, { once: true });
-        check();
-      }
+  /**
+   * Takes the stream into the star's current epoch: R3 only when its rows reach the cut of the one
+   * before, and then by T1. Nothing to do without a roll.
+   *
+   * @throws EngineError FENCED when `writer` names somebody else by now; the stream is lost then.
+   */
+  enter(): Promise<void> {
+    if (this.#entered === this.#host.epoch()) return Promise.resolve();
+    this.#entering ??= this.#enter().finally(() => {
+      this.#entering = undefined;
     });
+    return this.#entering;
+  }
+
+  async #enter(): Promise<void> {
+    const { signal } = this.#gate;
+    const { stream } = this.record;
+    for (;;) {
+      const target = this.#host.epoch();
+      const old = this.#entered;
+      assert(old !== undefined, 'a stream that leads has entered an epoch');
+      if (old === target) return;
+      const end = await this.#host.coverFor(stream, old.record.epoch, signal);
+      this.#tail.setCovered(end);
+      // What the old epoch acknowledged lies below its cut, so that its rows reach it all.
+      assert(end === this.#tail.end, 'R3 rows reach the last acknowledged record');
+      if (!(await this.#gate.reclaim(tenureOf(target.record)))) {
+        const error = movedError(this.name);
+        this.lose(error);
+        throw error;
+      }
+      target.addTail(stream, this.#tail);
+      old.removeTail(stream);
+      this.#entered = target;
+    }
+  }
+
+  /** Resolves when the acknowledged tail is beyond `seqNum` or the signal fires; rejects when not served. */
+  async tailBeyond(seqNum: number, signal: AbortSignal): Promise<void> {
+    while (this.#tail.end <= seqNum && !signal.aborted) {
+      this.#throwIfRefusing();
+      await this.#moved.next(signal);
+    }
   }
 
   /** Begins a Finish; `ended` tells when it is over. */
@@ -255,20 +303,11 @@ export class StreamActor implements BatchOwner, ReadView {
 
   #refuse(error: EngineError): void {
     this.#refusal ??= error;
-    this.#wakeTailWaiters();
-  }
-
-  #wakeTailWaiters(): void {
-    const waiters = this.#tailWaiters;
-    if (waiters.length === 0) return;
-    this.#tailWaiters = [];
-    for (const waiter of waiters) waiter();
+    this.#moved.tell();
   }
 
   #throwIfRefusing(): void {
     if (this.#refusal !== undefined) throw this.#refusal;
-    const { writer } = this.#host.epoch();
-    if (writer.lost !== undefined) throw writer.fencedError();
   }
 
   #startServing(): void {
@@ -277,15 +316,19 @@ export class StreamActor implements BatchOwner, ReadView {
     this.#nextSeqNum = tail;
     this.#assigned = state;
     this.#durable = state;
-    this.#host.epoch().addTail(this.record.stream, this.#tail);
+    // The star may have rolled since the claim: then the stream enters the new epoch on its first use.
+    this.#entered = this.#gate.claimedIn;
+    this.#entered.addTail(this.record.stream, this.#tail);
     this.#opened.resolve();
   }
 
   /** N: every batch is acknowledged or placed by the published cut before anything is released. */
   async #resolveBatches(signal: AbortSignal): Promise<StreamEvent> {
-    const { writer } = this.#host.epoch();
-    writer.flush();
-    while (this.#underWay.size > 0 && !signal.aborted) await writer.nextProgress(signal);
+    while (this.#underWay.size > 0 && !signal.aborted) {
+      this.#host.epoch().writer.queue.seal();
+      await this.#moved.next(signal);
+    }
+    await this.enter();
     return { type: 'batches.resolved' };
   }
 
@@ -323,11 +366,17 @@ export class StreamActor implements BatchOwner, ReadView {
         if (snapshot.matches('failed')) this.#opened.reject(gate.failure());
       },
       complete: () => {
-        if (gate.hasRecord) this.#host.epoch().removeTail(this.record.stream);
+        this.#entered?.removeTail(this.record.stream);
         this.#ended.resolve();
         this.#host.onEnded(this);
       },
     });
     return actor;
   }
+}
+
+function movedError(name: string): EngineError {
+  return new EngineError('FENCED', 'another star leads this stream by now: open it again', {
+    details: { stream: name },
+  });
 }

@@ -40,9 +40,7 @@ export const epochMachine = setup({
     rememberLoss: assign(({ event }) =>
       event.type === 'slot.lost' ? { lostSlot: event.slot } : {},
     ),
-    rememberCut: assign(({ event }) =>
-      event.type === 'cut.published' ? { cut: event.cut } : {},
-    ),
+    rememberCut: assign(({ event }) => (event.type === 'cut.published' ? { cut: event.cut } : {})),
     countFailure: assign(({ context }) => ({ failures: context.failures + 1 })),
   },
   delays: { retry: ({ context }) => Math.min(5_000, 100 * 2 ** context.failures) },

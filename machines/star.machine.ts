@@ -1,6 +1,7 @@
 /**
- * Life of a star: registered before it mints (M0), serving on one epoch, halted when a slot was
- * lost, ended when its lease is lost or its owner closes it. Effects: actors/star.actor.ts
+ * Life of a star: registered before it mints (M0), serving on one epoch, rolling to the next when a
+ * slot was lost or on demand (R2: producers see delay only), halted when its lease is lost, ended
+ * when its owner closes it. Effects: actors/star.actor.ts
  */
 import { assign, setup } from 'xstate';
 
@@ -10,6 +11,7 @@ export type StarEvent =
   | { readonly type: 'predecessors.settled' }
   | { readonly type: 'recovery.failed'; readonly code: string }
   | { readonly type: 'epoch.lost' }
+  | { readonly type: 'roll.done'; readonly epoch: number }
   | { readonly type: 'lease.lost' }
   | { readonly type: 'drain.requested' }
   | { readonly type: 'streams.finished' }
@@ -35,6 +37,7 @@ export const starMachine = setup({
     registerLease: noEffect,
     mintEpoch: noEffect,
     settlePredecessors: noEffect,
+    rollEpoch: noEffect,
     loseStreams: noEffect,
     finishStreams: noEffect,
     closeEpoch: noEffect,
@@ -43,7 +46,7 @@ export const starMachine = setup({
       event.type === 'lease.registered' ? { incarnation: event.incarnation } : {},
     ),
     rememberEpoch: assign(({ event }) =>
-      event.type === 'epoch.minted' ? { epoch: event.epoch } : {},
+      event.type === 'epoch.minted' || event.type === 'roll.done' ? { epoch: event.epoch } : {},
     ),
     rememberFailure: assign(({ event }) =>
       event.type === 'effect.failed' || event.type === 'recovery.failed'
@@ -80,7 +83,7 @@ export const starMachine = setup({
     serving: {
       initial: 'recovering',
       on: {
-        'epoch.lost': 'halted',
+        'epoch.lost': 'rolling',
         'lease.lost': 'halted',
         'drain.requested': 'draining',
       },
@@ -96,6 +99,15 @@ export const starMachine = setup({
         recovered: {},
       },
     },
+    rolling: {
+      entry: 'rollEpoch',
+      on: {
+        'roll.done': { target: 'serving', actions: 'rememberEpoch' },
+        'effect.failed': { target: 'halted', actions: 'rememberFailure' },
+        'lease.lost': 'halted',
+        'drain.requested': 'draining',
+      },
+    },
     halted: {
       entry: 'loseStreams',
       on: { 'drain.requested': 'closing' },
@@ -104,8 +116,9 @@ export const starMachine = setup({
       entry: 'finishStreams',
       on: {
         'streams.finished': 'closing',
-        'effect.failed': { target: 'closing', actions: 'rememberFailure' },
-        'epoch.lost': { actions: 'loseStreams' },
+        // A failed roll: what it left is abandoned, and settled by the next open.
+        'effect.failed': { target: 'closing', actions: ['rememberFailure', 'loseStreams'] },
+        'epoch.lost': { actions: 'rollEpoch' },
         'lease.lost': { actions: 'loseStreams' },
       },
     },

@@ -12,7 +12,7 @@ export function checkStreamConfig(config: unknown): Partial<StreamConfig> {
   if (!parsed.success) throw optionError('config', parsed.issues[0]);
   return Object.fromEntries(
     Object.entries(parsed.output).filter(([, value]) => value !== undefined),
-  ) as Partial<StreamConfig>;
+  );
 }
 
 const listOptions = v.object({

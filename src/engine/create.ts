@@ -1,6 +1,5 @@
 /** Builds an engine from plain descriptors: `createEngine` for embedders. */
 import * as v from 'valibot';
-import { EngineError } from '../lib/errors.ts';
 import type { WaitOptions } from '../lib/wait.ts';
 import { optionError, resolveSettings, type EngineSettings } from '../protocol/settings.ts';
 import type { Log } from '../ports/log.ts';
@@ -60,11 +59,6 @@ function check(options: CreateEngineOptions): CreateEngineOptions & {
 } {
   const parsed = v.safeParse(optionNames, options);
   if (!parsed.success) throw optionError('options', parsed.issues[0]);
-  if (options.components === undefined) {
-    throw new EngineError('INVALID_OPTION', 'an engine needs components', {
-      details: { option: 'components' },
-    });
-  }
   const components = checkComponents(options.components);
   return {
     ...options,

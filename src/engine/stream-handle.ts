@@ -4,6 +4,7 @@ import { EngineError } from '../lib/errors.ts';
 import { throwIfAborted, waitFor, type WaitOptions } from '../lib/wait.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { checkReadRequest, readBatches } from '../../actors/stream-reader.ts';
+import { LeaderView } from '../../actors/leader-view.ts';
 import type { StarActor } from '../../actors/star.actor.ts';
 import type { StreamActor } from '../../actors/stream.actor.ts';
 import type {
@@ -49,7 +50,7 @@ export class StreamHandle implements Stream {
     this.#throwIfClosed();
     checkReadRequest(options);
     const batches = (): AsyncGenerator<readonly ReadRecord[]> =>
-      typedBatches(readBatches(this.#star, this.#actor, options), options);
+      typedBatches(readBatches(this.#star, new LeaderView(this.#actor), options), options);
     return recordReader(batches);
   }
 

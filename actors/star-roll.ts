@@ -1,0 +1,165 @@
+/**
+ * A roll: mint, fence the own old epoch, and let the flights that the cut left over go on in the new
+ * one, in order, once their streams have entered it; batches of a stream that was lost are dropped
+ * (R1-R4). Repeats while new epochs are lost too. Source: DESIGN "Roll (R)".
+ */
+import { EngineError, toEngineError } from '../src/lib/errors.ts';
+import { backoffMillis } from '../src/lib/backoff.ts';
+import { deferred, sleep, type Deferred } from '../src/lib/wait.ts';
+import type { EpochActor } from './epoch.actor.ts';
+import { dropFlight, type StrandedFlight } from './epoch-writer.ts';
+import type { Flight } from './flight.ts';
+import type { StarPorts } from './ports.ts';
+import type { StreamActor } from './stream.actor.ts';
+
+const RETRY = { firstMillis: 50, maxMillis: 5_000 };
+
+export interface RollHost {
+  readonly ports: StarPorts;
+  readonly streams: ReadonlyMap<string, StreamActor>;
+  epoch(): EpochActor;
+  mint(): Promise<EpochActor>;
+  /** The new epoch is the star's from now on. */
+  useEpoch(epoch: EpochActor): void;
+}
+
+export class StarRoll {
+  readonly #host: RollHost;
+  readonly #controller = new AbortController();
+  #rolling: Deferred<void> | undefined;
+  /** Left over by a cut and not yet adopted, in order. */
+  #stranded: StrandedFlight[] = [];
+
+  constructor(host: RollHost) {
+    this.#host = host;
+  }
+
+  /** Nothing is admitted meanwhile: batches wait, they do not fail (R2). */
+  get isRolling(): boolean {
+    return this.#rolling !== undefined;
+  }
+
+  rolled(): Promise<void> {
+    return this.#rolling?.promise ?? Promise.resolve();
+  }
+
+  /** Marks the beginning; false when a roll is under way already. */
+  begin(): boolean {
+    if (this.#rolling !== undefined) return false;
+    this.#rolling = deferred<void>();
+    return true;
+  }
+
+  /**
+   * Rolls until the star has an epoch that lives. Waits while metastore or buckets are away.
+   *
+   * @throws EngineError ABORTED after `stop`, and what cannot be retried.
+   */
+  async run(): Promise<void> {
+    const { ports } = this.#host;
+    const started = ports.clock.monotonic();
+    do {
+      const old = this.#host.epoch();
+      const target = await this.#retry('mint', () => this.#host.mint());
+      const placed = await old.takeStranded();
+      this.#stranded.unshift(...placed);
+      if (this.#controller.signal.aborted) {
+        target.stop();
+        throw abortedError();
+      }
+      this.#host.useEpoch(target);
+      ports.metrics.counter('epoch.rolls').add();
+      await this.#adopt(target);
+    } while (this.#host.epoch().writer.lost !== undefined);
+    ports.metrics.histogram('roll.millis').record(ports.clock.monotonic() - started);
+    this.#rolling?.resolve();
+    this.#rolling = undefined;
+  }
+
+  /** The star does not go on: what is left over, and what the last cut leaves over, is dropped. */
+  async stop(epoch: EpochActor | undefined, error: EngineError): Promise<void> {
+    this.#controller.abort();
+    this.#rolling?.resolve();
+    const left = await epoch?.takeStranded().catch(() => []);
+    for (const { flight, ended } of [...this.#stranded.splice(0), ...(left ?? [])]) {
+      await ended;
+      dropFlight(flight, () => error);
+    }
+  }
+
+  async #adopt(target: EpochActor): Promise<void> {
+    const entries = new Map<string, Promise<boolean>>();
+    for (const streamId of new Set(this.#stranded.flatMap(({ flight }) => streamsOf(flight)))) {
+      entries.set(streamId, this.#enter(streamId));
+    }
+    const { signal } = this.#controller;
+    for (let head = this.#stranded[0]; head !== undefined; head = this.#stranded[0]) {
+      const { flight, ended } = head;
+      await ended;
+      const lost: string[] = [];
+      for (const streamId of streamsOf(flight)) {
+        if (!(await entries.get(streamId)!)) lost.push(streamId);
+      }
+      if (signal.aborted) throw abortedError();
+      if (flight.slot !== -1) flight.leaveSlot();
+      for (const streamId of lost) {
+        for (const part of flight.removeStream(streamId)) part.dropped(lostError(streamId));
+      }
+      // The target ended meanwhile and took nothing any more: the next roll adopts the rest.
+      if (target.writer.queue.isClosed) return;
+      this.#stranded.shift();
+      if (flight.isEmpty) flight.letGo();
+      else {
+        this.#host.ports.metrics.counter('roll.republishedFlights').add();
+        target.writer.queue.adopt(flight);
+      }
+    }
+  }
+
+  /** Whether the stream entered the new epoch. */
+  async #enter(streamId: string): Promise<boolean> {
+    try {
+      await this.#retry('enter', async () => {
+        await this.#actorOf(streamId)?.enter();
+      });
+      return this.#actorOf(streamId) !== undefined;
+    } catch {
+      return false;
+    }
+  }
+
+  #actorOf(streamId: string): StreamActor | undefined {
+    for (const actor of this.#host.streams.values()) if (actor.leads(streamId)) return actor;
+    return undefined;
+  }
+
+  async #retry<T>(what: string, run: () => Promise<T>): Promise<T> {
+    const { ports } = this.#host;
+    const { signal } = this.#controller;
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await run();
+      } catch (cause) {
+        const error = toEngineError(cause);
+        if (!error.retryable || signal.aborted) throw error;
+        ports.metrics.counter('roll.retries').add();
+        ports.log.warn({ what, code: error.code, attempt }, 'a roll waits');
+        await sleep(ports.clock, backoffMillis(ports.random, attempt, RETRY), signal);
+      }
+    }
+  }
+}
+
+function streamsOf(flight: Flight): string[] {
+  return [...new Set(flight.parts.map(({ streamId }) => streamId))];
+}
+
+function abortedError(): EngineError {
+  return new EngineError('ABORTED', 'the roll was given up: the star does not go on');
+}
+
+function lostError(streamId: string): EngineError {
+  return new EngineError('FENCED', 'the stream was lost while its star rolled: open it again', {
+    details: { stream: streamId },
+  });
+}
