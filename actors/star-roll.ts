@@ -4,6 +4,7 @@
  * (R1-R4). Repeats while new epochs are lost too. Source: DESIGN "Roll (R)".
  */
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
+import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { backoffMillis } from '../src/lib/backoff.ts';
 import { deferred, sleep, type Deferred } from '../src/lib/wait.ts';
 import type { EpochActor } from './epoch.actor.ts';
@@ -25,7 +26,7 @@ export interface RollHost {
 
 export class StarRoll {
   readonly #host: RollHost;
-  readonly #controller = new AbortController();
+  readonly #controller = forManyListeners(new AbortController());
   #rolling: Deferred<void> | undefined;
   /** Left over by a cut and not yet adopted, in order. */
   #stranded: StrandedFlight[] = [];

@@ -4,6 +4,7 @@
  */
 import { createActor, type ActorRefFrom } from 'xstate';
 import { assert } from '../src/lib/assert.ts';
+import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { toEngineError, type EngineError } from '../src/lib/errors.ts';
 import { deferred, linkedSignal, waitFor, type WaitOptions } from '../src/lib/wait.ts';
 import type { StreamConfig } from '../src/protocol/records.ts';
@@ -57,7 +58,7 @@ export class StarActor implements StreamHost {
   readonly streams = new Map<string, StreamActor>();
   settings: ResolvedSettings;
   readonly #options: StarOptions;
-  readonly #controller = new AbortController();
+  readonly #controller = forManyListeners(new AbortController());
   readonly #machine: ActorRefFrom<typeof starMachine>;
   readonly #serving = deferred<void>();
   readonly #ended = deferred<void>();
