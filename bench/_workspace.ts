@@ -42,7 +42,7 @@ export class Workspace {
   async cut(): Promise<void> {
     const entries = fs.readdirSync(this.root, { recursive: true, withFileTypes: true });
     for (const entry of entries) {
-      if (!entry.isFile() || entry.parentPath.endsWith('/metastore')) continue;
+      if (!entry.isFile() || !entry.parentPath.includes('/objects')) continue;
       const path = join(entry.parentPath, entry.name);
       const { size } = await fs.promises.stat(path);
       if (size >= CUT_BYTES_MIN) await fs.promises.truncate(path, 0);
