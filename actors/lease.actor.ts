@@ -4,26 +4,25 @@
 import { assert } from '../src/lib/assert.ts';
 import type { TimerHandle } from '../src/lib/clock.ts';
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
-import { linkedSignal, sleep } from '../src/lib/wait.ts';
+import { linkedSignal } from '../src/lib/wait.ts';
 import { starKey } from '../src/protocol/keys.ts';
 import {
-  LOOK_EVERY_MILLIS,
   bumped,
-  encodeLease,
   ended,
-  firstLease,
   isLost,
-  isSameProcess,
-  judgeRegistration,
   nextBeatAfterMillis,
-  observe,
   parseLease,
-  type LeaseObservation,
-  type RegistrationDecision,
   type StarLease as LeaseRecord,
 } from '../src/protocol/lease.ts';
 import type { MetaEntry, MetaVersion, PutResult } from '../src/ports/metastore.ts';
-import { conditionalPut, type ConditionalContext } from './conditional-write.ts';
+import type { ConditionalContext } from './conditional-write.ts';
+import {
+  registerLease,
+  writeLease,
+  type HeldLease,
+  type RegisterOptions,
+  type RegistrationPorts,
+} from './lease-registration.ts';
 import type { StarPorts } from './ports.ts';
 import { StarObserver } from './star-observer.ts';
 
@@ -47,25 +46,10 @@ export interface StarLeaseOptions {
   readonly onLost: (reason: LossReason) => void;
 }
 
-export interface RegisterOptions {
-  /** Replace a live holder at once. At process start only, never after a loss. */
-  readonly supersede?: boolean;
-  /** An incarnation of this star that the caller itself has lost. */
-  readonly replaces?: string | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
 /** How long `end` tries to tell the world; past it the record expires by itself. */
 const END_MILLIS = 2_000;
 
-export type LeasePorts = Pick<StarPorts, 'metastore' | 'clock' | 'random' | 'processes' | 'log'>;
-
-interface Held {
-  readonly lease: LeaseRecord;
-  readonly version: MetaVersion;
-  /** When the bump (or registration) that is known to be applied was first sent. */
-  readonly sentAt: number;
-}
+export type LeasePorts = RegistrationPorts & Pick<StarPorts, 'log'>;
 
 export class StarLease {
   readonly observer: StarObserver;
@@ -74,7 +58,7 @@ export class StarLease {
   readonly #key: string;
   readonly #beats = new AbortController();
   #state: 'new' | 'registering' | 'held' | 'lost' | 'ended' = 'new';
-  #held: Held | undefined;
+  #held: HeldLease | undefined;
   #incarnation: string | undefined;
   #collectorRound = 0;
   #beatTimer: TimerHandle | undefined;
@@ -112,7 +96,13 @@ export class StarLease {
   async register(options: RegisterOptions = {}): Promise<string> {
     assert(this.#state === 'new', 'a lease registers once');
     this.#state = 'registering';
-    this.#held = await this.#acquire(options);
+    this.#held = await registerLease(this.#ports, this.#options, {
+      ...options,
+      onAttempt: (incarnation) => {
+        this.#throwIfEnded();
+        this.#incarnation = incarnation;
+      },
+    });
     this.#throwIfEnded();
     this.#state = 'held';
     this.#arm();
@@ -138,92 +128,12 @@ export class StarLease {
     return this.#ending;
   }
 
-  async #acquire(options: RegisterOptions): Promise<Held> {
-    const { clock, random } = this.#ports;
-    const { timeoutMillis } = this.#options;
-    let { replaces } = options;
-    let observation: LeaseObservation | undefined;
-    for (;;) {
-      const entry = await this.#ports.metastore.get(this.#key, { signal: options.signal });
-      this.#throwIfEnded();
-      const seen = this.#look(observation, entry, { ...options, replaces });
-      observation = seen.observation;
-      if (seen.decision === 'in-use') throw starInUse(this.#options.star, seen.current!);
-      if (seen.decision === 'watch') {
-        await sleep(clock, LOOK_EVERY_MILLIS, options.signal);
-        continue;
-      }
-      const lease = this.#firstLease();
-      // From here on a record of this incarnation may exist: `end` looks for it.
-      this.#incarnation = lease.incarnation;
-      const sentAt = clock.monotonic();
-      const put = await this.#write(lease, entry?.version ?? 'absent', {
-        clock,
-        random,
-        signal: options.signal,
-      });
-      if (put.kind === 'conflict') continue;
-      // An answer that took a timeout registered an incarnation that is lost already.
-      if (!isLost(sentAt, clock.monotonic(), timeoutMillis)) {
-        return { lease, version: put.version, sentAt };
-      }
-      replaces = lease.incarnation;
-    }
-  }
-
-  #look(
-    previous: LeaseObservation | undefined,
-    entry: MetaEntry | undefined,
-    { supersede = false, replaces }: RegisterOptions,
-  ): {
-    readonly decision: RegistrationDecision;
-    readonly observation: LeaseObservation | undefined;
-    readonly current: LeaseRecord | undefined;
-  } {
-    const options = { supersede, replaces };
-    if (entry === undefined) {
-      const view = {
-        current: undefined,
-        process: 'unknown',
-        standing: 'live',
-        changed: false,
-      } as const;
-      return {
-        decision: judgeRegistration(view, options),
-        observation: previous,
-        current: undefined,
-      };
-    }
-    const { clock, processes } = this.#ports;
-    const current = parseLease(this.#key, entry.value);
-    const seen = { version: entry.version, lease: current };
-    const { observation, standing } = observe(previous, seen, clock.monotonic());
-    const view = {
-      current,
-      standing,
-      process: isSameProcess(current.process, processes.self())
-        ? 'unknown'
-        : processes.judge(current.process),
-      changed: observation.changes > 0,
-    } as const;
-    return { decision: judgeRegistration(view, options), observation, current };
-  }
-
-  #firstLease(): LeaseRecord {
-    const { random, processes } = this.#ports;
-    const { timeoutMillis, address } = this.#options;
-    const incarnation = random.hex(16);
-    const holder = { incarnation, address, timeoutMillis, process: processes.self() };
-    return firstLease(holder, random.hex(8));
-  }
-
   #write(
     lease: LeaseRecord,
-    expected: MetaVersion | 'absent',
+    expected: MetaVersion,
     context: ConditionalContext,
   ): Promise<PutResult> {
-    const encode = (attempt: string): Uint8Array => encodeLease({ ...lease, attempt });
-    return conditionalPut(this.#ports.metastore, { key: this.#key, expected, encode }, context);
+    return writeLease(this.#ports.metastore, { key: this.#key, lease, expected }, context);
   }
 
   #arm(): void {
@@ -352,12 +262,4 @@ export class StarLease {
       throw new EngineError('CLOSED', 'the star was closed while it registered');
     }
   }
-}
-
-function starInUse(star: string, holder: LeaseRecord): EngineError {
-  const { process, address, incarnation } = holder;
-  return new EngineError('STAR_IN_USE', 'another live process runs this star', {
-    retryAfterMillis: holder.timeoutMillis,
-    details: { star, hostName: process.hostName, pid: process.pid, address, incarnation },
-  });
 }

@@ -26,6 +26,8 @@ export interface CommitQueueOptions<W, A> {
   /** The error of a commit that failed, for every write of its group. */
   readonly failureOf: (cause: unknown, groupBytes: number) => EngineError;
   readonly timeoutMillis: number;
+  /** Writes beyond this many that wait are refused. */
+  readonly queueMax: number;
 }
 
 export type Answer<A> =
@@ -40,7 +42,6 @@ interface Pending<W, A> {
 
 const GROUP_WRITES_MAX = 1_024;
 const GROUP_BYTES_MAX = 4 * 1024 * 1024;
-const QUEUE_MAX = 65_536;
 
 export class CommitQueue<W, A> {
   readonly #options: CommitQueueOptions<W, A>;
@@ -62,8 +63,9 @@ export class CommitQueue<W, A> {
    */
   submit(write: W, signal: AbortSignal | undefined): Promise<A> {
     if (this.#closed !== undefined) return Promise.reject(closedError());
-    if (this.#queue.length >= QUEUE_MAX) this.#queue = this.#queue.filter(isQueued);
-    if (this.#queue.length >= QUEUE_MAX) return Promise.reject(queueFull());
+    const { queueMax } = this.#options;
+    if (this.#queue.length >= queueMax) this.#queue = this.#queue.filter(isQueued);
+    if (this.#queue.length >= queueMax) return Promise.reject(queueFull(queueMax));
     return new Promise<A>((resolve, reject) => {
       const timer = setTimeout(() => this.#giveUp(pending, timedOut), this.#options.timeoutMillis);
       const onAbort = (): void => this.#giveUp(pending, (state) => aborted(state, signal!));
@@ -162,9 +164,9 @@ function isQueued(pending: { readonly state: string }): boolean {
   return pending.state === 'queued';
 }
 
-function queueFull(): EngineError {
+function queueFull(max: number): EngineError {
   return new EngineError('METASTORE_UNAVAILABLE', 'too many writes wait for the metastore', {
-    details: { max: QUEUE_MAX },
+    details: { max },
   });
 }
 

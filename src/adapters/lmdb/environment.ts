@@ -30,6 +30,9 @@ const READERS_MAX = 512;
 /**
  * Opens or creates `metastore.lmdb` in `directory`; to read only, it must be there.
  *
+ * LMDB itself always opens the file to write: handles of one process share what the first one
+ * opened, and a writer cannot share a reader's.
+ *
  * Blocks this thread while another process is inside a write transaction (well below a millisecond,
  * unless that process is stopped in it).
  *
@@ -41,11 +44,12 @@ export function openEnvironment(directory: string, readOnly: boolean): LmdbEnvir
   checkFile(path, readOnly ? 'present' : 'present-or-empty');
   let root: RootDatabase<Buffer, Buffer> | undefined;
   try {
-    root = openRoot(path, readOnly);
+    root = openRoot(path);
     refuseForeign(root, path);
-    const system = openDatabase(root, SYSTEM, path);
+    const create = !readOnly;
+    const system = openDatabase(root, { name: SYSTEM, create }, path);
     checkLayout(system, path, readOnly);
-    const entries = openDatabase(root, ENTRIES, path);
+    const entries = openDatabase(root, { name: ENTRIES, create }, path);
     if (!readOnly) syncDirectories(directory, created);
     const opened = root;
     return { directory, path, readOnly, entries, system, close: () => opened.close() };
@@ -55,10 +59,9 @@ export function openEnvironment(directory: string, readOnly: boolean): LmdbEnvir
   }
 }
 
-function openRoot(path: string, readOnly: boolean): RootDatabase<Buffer, Buffer> {
+function openRoot(path: string): RootDatabase<Buffer, Buffer> {
   return open<Buffer, Buffer>({
     path,
-    readOnly,
     noSubdir: true,
     // A commit is on disk before anybody can read it: what is read is never undone by a power cut.
     overlappingSync: false,
@@ -75,12 +78,13 @@ function openRoot(path: string, readOnly: boolean): RootDatabase<Buffer, Buffer>
 
 function openDatabase(
   root: RootDatabase<Buffer, Buffer>,
-  name: string,
+  options: { readonly name: string; readonly create: boolean },
   path: string,
 ): BytesDatabase {
-  const options = { name, keyEncoding: 'binary', encoding: 'binary' } as const;
+  const encoding = { keyEncoding: 'binary', encoding: 'binary' } as const;
   // Undefined when there is none and it may not be created, whatever the types say.
-  const found = root.openDB<Buffer, Buffer>(options) as BytesDatabase | undefined;
+  const found = root.openDB<Buffer, Buffer>({ ...options, ...encoding }) as
+    BytesDatabase | undefined;
   if (found === undefined) throw notAMetastore(path);
   return found;
 }

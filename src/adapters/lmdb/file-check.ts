@@ -41,7 +41,7 @@ const FREE_BYTES_MIN = 1024 * 1024;
  */
 export function prepareDirectory(directory: string, path: string): string | undefined {
   try {
-    const created = mkdirSync(directory, { recursive: true });
+    const created = makeDirectories(directory);
     checkFileSystem(directory);
     probeWritable(directory, path);
     return created;
@@ -90,6 +90,23 @@ export function isDiskFull(directory: string, neededBytes: number): boolean {
   } catch {
     return false;
   }
+}
+
+/**
+ * Creates what is missing and answers the topmost directory created. Node's own recursive form spins
+ * for ever where the system answers that the parent is missing though it is there, as in `/proc`.
+ */
+function makeDirectories(directory: string): string | undefined {
+  if (existsSync(directory)) return undefined;
+  const parent = dirname(directory);
+  const created = parent === directory ? undefined : makeDirectories(parent);
+  try {
+    mkdirSync(directory);
+  } catch (error) {
+    // Another process was faster.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  return created ?? directory;
 }
 
 function freeBytes(directory: string): number {

@@ -29,8 +29,8 @@ export interface LmdbMetastoreOptions {
   /** The directory of `metastore.lmdb` and its lock file; created when missing. On a local disk. */
   readonly directory: string;
   /**
-   * Creates and changes nothing; writes are refused. The lock file is still needed: readers enter
-   * themselves in it so that writers leave them the pages they read.
+   * Creates no metastore and refuses writes. File and lock file must be writable all the same:
+   * readers enter themselves in the lock file so that writers leave them the pages they read.
    *
    * @default false
    */
@@ -53,6 +53,7 @@ export interface LmdbMetastoreOptions {
 const WRITE_TIMEOUT_MILLIS = 15_000;
 const WATCH_POLL_MILLIS = 75;
 const WATCH_ENTRIES_MAX = 10_000;
+const QUEUE_MAX = 65_536;
 /** How long `close` waits for the library once every write was answered. */
 const CLOSE_GRACE_MILLIS = 5_000;
 
@@ -85,6 +86,7 @@ export class LmdbMetastore implements Metastore {
       bytesOf: (write) => write.frame?.length ?? 0,
       onCommitted: () => this.#watches.lookSoon(),
       failureOf: (cause, groupBytes) => this.#commitFailure(cause, groupBytes),
+      queueMax: QUEUE_MAX,
       timeoutMillis: options.writeTimeoutMillis ?? WRITE_TIMEOUT_MILLIS,
     });
   }
@@ -96,7 +98,10 @@ export class LmdbMetastore implements Metastore {
    *   (not our file, damaged), LAYOUT_VERSION, INVALID_OPTION (network file system)
    */
   static async open(options: LmdbMetastoreOptions): Promise<LmdbMetastore> {
-    return new LmdbMetastore(openEnvironment(options.directory, options.readOnly ?? false), options);
+    return new LmdbMetastore(
+      openEnvironment(options.directory, options.readOnly ?? false),
+      options,
+    );
   }
 
   async get(key: string, options: MetaCallOptions = {}): Promise<MetaEntry | undefined> {
