@@ -151,7 +151,8 @@ export class PowerLossFileSystem implements DirectoryFileSystem {
         throw errno('EINVAL');
       }
       const room = (this.options.capacityBytes ?? Infinity) - this.#storedBytes() + overlap();
-      const count = Math.min(bytes.byteLength, this.options.writeBytesMax ?? Infinity, room);
+      let count = Math.min(bytes.byteLength, this.options.writeBytesMax ?? Infinity, room);
+      if (isDirect) count -= count % BLOCK_BYTES;
       if (count <= 0 && bytes.byteLength > 0) throw errno('ENOSPC');
       const grown = new Uint8Array(Math.max(file.bytes.byteLength, position + count));
       grown.set(file.bytes);
