@@ -7,6 +7,7 @@ import { EngineError, toEngineError } from '../src/lib/errors.ts';
 import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { backoffMillis } from '../src/lib/backoff.ts';
 import { deferred, sleep, type Deferred } from '../src/lib/wait.ts';
+import type { BucketStore } from '../src/ports/bucket-store.ts';
 import type { EpochActor } from './epoch.actor.ts';
 import { dropFlight, type StrandedFlight } from './epoch-writer.ts';
 import type { Flight } from './flight.ts';
@@ -14,6 +15,13 @@ import type { StarPorts } from './ports.ts';
 import type { StreamActor } from './stream.actor.ts';
 
 const RETRY = { firstMillis: 50, maxMillis: 5_000 };
+
+/** What a roll may change; the rest stays as it is. */
+export interface RollRequest {
+  readonly copyQuorum?: number | undefined;
+  readonly window?: number | undefined;
+  readonly buckets?: readonly BucketStore[] | undefined;
+}
 
 export interface RollHost {
   readonly ports: StarPorts;

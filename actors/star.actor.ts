@@ -30,7 +30,7 @@ import {
 } from './star-errors.ts';
 import { registerGauges } from './star-gauges.ts';
 import { mintForStar, registerStar, type Registered } from './star-registration.ts';
-import { StarRoll } from './star-roll.ts';
+import { StarRoll, type RollRequest } from './star-roll.ts';
 import { StreamActor, type StreamHost } from './stream.actor.ts';
 
 /** Copies beyond W are waited for so long at a close; then the next start fences the epoch. */
@@ -40,13 +40,6 @@ const DRAIN_WINDOW_MILLIS = 5_000;
 
 export interface StarOptions {
   readonly onFenceProgress?: ((progress: FenceProgress) => void) | undefined;
-}
-
-/** What a roll may change; the rest stays as it is. */
-export interface RollRequest {
-  readonly copyQuorum?: number | undefined;
-  readonly window?: number | undefined;
-  readonly buckets?: readonly BucketStore[] | undefined;
 }
 
 export class StarActor implements StreamHost {
