@@ -2,6 +2,7 @@
 import type { MetricsSnapshot } from '../lib/metrics.ts';
 import type { WaitOptions } from '../lib/wait.ts';
 import type { StreamConfig } from '../protocol/records.ts';
+import type { Components } from './components.ts';
 
 export type { WaitOptions };
 
@@ -150,10 +151,29 @@ export interface Engine extends AsyncDisposable {
   deleteStream(name: string, options?: WaitOptions): Promise<void>;
   /** Resolves when the predecessors of this star's chain are fenced and settled, or rejects with why not. */
   recovered(options?: WaitOptions): Promise<RecoverySummary>;
+  /**
+   * Ends the current epoch on purpose and goes on in a new one, with other constants if given:
+   * producers see delay, never an error.
+   *
+   * @throws EngineError INVALID_OPTION; LEASE_LOST, CLOSED; DEADLINE_EXCEEDED (the roll goes on).
+   */
+  roll(request?: RollOptions): Promise<{ readonly epoch: number }>;
   metrics(): MetricsSnapshot;
   /** Chains, epochs and cursors as the metastore holds them. */
   status(options?: WaitOptions): Promise<EngineStatus>;
   close(options?: WaitOptions): Promise<void>;
+}
+
+export interface RollOptions extends WaitOptions {
+  /** W from the new epoch on. */
+  readonly copyQuorum?: number;
+  /** P from the new epoch on. */
+  readonly window?: number;
+  /**
+   * Buckets from the new epoch on: the same kind, the same metastore, other directories or another
+   * number of them. Earlier ones stay open, they hold what earlier epochs wrote.
+   */
+  readonly components?: Components;
 }
 
 export interface RecoverySummary {

@@ -34,3 +34,20 @@ export function checkListOptions(options: unknown): {
   if (!parsed.success) throw optionError('listStreams', parsed.issues[0]);
   return { ...parsed.output, startAfter: parsed.output.startAfter };
 }
+
+const rollOptions = v.strictObject({
+  copyQuorum: v.optional(
+    v.pipe(v.number(), v.safeInteger(), v.minValue(1), v.maxValue(LIMITS.buckets)),
+  ),
+  window: v.optional(v.pipe(v.number(), v.safeInteger(), v.minValue(1), v.maxValue(LIMITS.window))),
+  components: v.optional(v.unknown()),
+  signal: v.optional(v.instance(AbortSignal)),
+  timeoutMillis: v.optional(v.pipe(v.number(), v.minValue(0))),
+});
+
+/** @throws EngineError INVALID_OPTION */
+export function checkRollOptions(options: unknown): v.InferOutput<typeof rollOptions> {
+  const parsed = v.safeParse(rollOptions, options);
+  if (!parsed.success) throw optionError('roll', parsed.issues[0]);
+  return parsed.output;
+}

@@ -37,8 +37,8 @@ const optionNames = v.strictObject({
  */
 export async function createEngine(options: CreateEngineOptions): Promise<Engine> {
   const { components, settings, log, onFenceProgress, signal, timeoutMillis } = check(options);
-  const { ports, release } = await instantiate(components, settings, { log, mode: 'write' });
-  return openEngine(ports, settings, { release, onFenceProgress, signal, timeoutMillis });
+  const { ports, ...rest } = await instantiate(components, settings, { log, mode: 'write' });
+  return openEngine(ports, settings, { ...rest, onFenceProgress, signal, timeoutMillis });
 }
 
 /**

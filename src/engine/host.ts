@@ -1,4 +1,5 @@
 /** The engine on ports that somebody else made: the component factory, or the simulator. */
+import { assert } from '../lib/assert.ts';
 import { EngineError } from '../lib/errors.ts';
 import { throwIfAborted, waitFor, type WaitOptions } from '../lib/wait.ts';
 import type { MetricsSnapshot } from '../lib/metrics.ts';
@@ -10,7 +11,8 @@ import {
   type StreamConfig,
   type StreamRecord,
 } from '../protocol/records.ts';
-import type { ResolvedSettings } from '../protocol/settings.ts';
+import { checkQuorum, type ResolvedSettings } from '../protocol/settings.ts';
+import type { BucketStore } from '../ports/bucket-store.ts';
 import type { Metastore } from '../ports/metastore.ts';
 import { listStreamRecords, lookUpStream, registerStream } from '../../actors/names.ts';
 import type { StarPorts } from '../../actors/ports.ts';
@@ -21,17 +23,21 @@ import type {
   EpochStatus,
   ListStreamsOptions,
   RecoverySummary,
+  RollOptions,
   Stream,
   StreamInfo,
   StreamPage,
 } from './api.ts';
-import { checkListOptions, checkStreamConfig } from './checks.ts';
+import { checkListOptions, checkRollOptions, checkStreamConfig } from './checks.ts';
+import { checkComponents, type Components } from './components.ts';
 import { checkStreamName } from './names.ts';
 import { StreamHandle, withDefaultTimeout } from './stream-handle.ts';
 
 export interface HostOptions extends StarOptions, WaitOptions {
   /** Releases what the ports hold; called once when the engine has ended. */
   readonly release?: () => Promise<void>;
+  /** Opens the buckets of a descriptor beside those that are open; for a roll to another set. */
+  readonly openBuckets?: (components: Components) => Promise<readonly BucketStore[]>;
 }
 
 /**
@@ -53,19 +59,19 @@ export async function openEngine(
     await options.release?.();
     throw error;
   }
-  return new HostedEngine(star, options.release);
+  return new HostedEngine(star, options);
 }
 
 export class HostedEngine implements Engine {
   readonly star: string;
   readonly #star: StarActor;
-  readonly #release: (() => Promise<void>) | undefined;
+  readonly #options: Pick<HostOptions, 'release' | 'openBuckets'>;
   #closing: Promise<void> | undefined;
 
-  constructor(star: StarActor, release: (() => Promise<void>) | undefined) {
+  constructor(star: StarActor, options: Pick<HostOptions, 'release' | 'openBuckets'>) {
     this.#star = star;
     this.star = star.settings.star;
-    this.#release = release;
+    this.#options = options;
   }
 
   async open(name: string, options: WaitOptions = {}): Promise<Stream> {
@@ -132,6 +138,26 @@ export class HostedEngine implements Engine {
     return this.#star.recovered(options);
   }
 
+  async roll(request: RollOptions = {}): Promise<{ readonly epoch: number }> {
+    this.#throwIfClosed();
+    throwIfAborted(request.signal, 'roll');
+    const { copyQuorum, window, components } = checkRollOptions(request);
+    const { settings } = this.#star;
+    let buckets: readonly BucketStore[] | undefined;
+    if (components !== undefined) {
+      const open = this.#options.openBuckets;
+      assert(open !== undefined, 'an engine on given ports has the buckets it was given');
+      buckets = await open(checkComponents(components));
+    }
+    const count = buckets?.length ?? this.#star.epoch().record.buckets;
+    checkQuorum(copyQuorum ?? settings.copyQuorum, count, 'roll.copyQuorum');
+    const epoch = await this.#star.roll(
+      { copyQuorum, window, buckets },
+      this.#withDefault(request),
+    );
+    return { epoch };
+  }
+
   metrics(): MetricsSnapshot {
     return this.#star.ports.metrics.snapshot();
   }
@@ -160,13 +186,13 @@ export class HostedEngine implements Engine {
   async close(options: WaitOptions = {}): Promise<void> {
     throwIfAborted(options.signal, 'close');
     const wait = this.#withDefault(options);
-    this.#closing ??= this.#star.close(wait).finally(() => this.#release?.());
+    this.#closing ??= this.#star.close(wait).finally(() => this.#options.release?.());
     await waitFor(this.#star.ports.clock, this.#closing, { signal: options.signal }, 'close');
   }
 
   /** Ends without a Finish, as a crash would, but tidily: for tests and fatal errors. */
   async kill(): Promise<void> {
-    this.#closing ??= this.#star.kill().finally(() => this.#release?.());
+    this.#closing ??= this.#star.kill().finally(() => this.#options.release?.());
     await this.#closing;
   }
 

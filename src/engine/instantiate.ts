@@ -1,11 +1,13 @@
 /** Turns component descriptors into ports, in the thread where the star runs. */
 import { access } from 'node:fs/promises';
-import { join } from 'node:path';
+import { isAbsolute, join } from 'node:path';
 import { EngineError } from '../lib/errors.ts';
 import { Metrics } from '../lib/metrics.ts';
+import { parseRecordValue, setRecord } from '../protocol/records.ts';
 import type { ResolvedSettings } from '../protocol/settings.ts';
 import { SILENT_LOG, type Log } from '../ports/log.ts';
 import type { BucketStore } from '../ports/bucket-store.ts';
+import type { Compute } from '../ports/compute.ts';
 import type { Metastore } from '../ports/metastore.ts';
 import { DirectoryBucketStore } from '../adapters/directory/bucket-store.ts';
 import { LmdbMetastore } from '../adapters/lmdb/metastore.ts';
@@ -17,10 +19,12 @@ import { systemRandom } from '../adapters/system/random.ts';
 import { inlineCompute } from '../workers/inline.ts';
 import { pooledCompute } from '../workers/pool.ts';
 import type { StarPorts } from '../../actors/ports.ts';
-import type { Components, DirectoryComponents, MemoryComponents } from './components.ts';
+import type { Components, DirectoryComponents } from './components.ts';
 
 export interface Instantiated {
   readonly ports: StarPorts;
+  /** Opens the buckets of another descriptor beside those that are open, on the same metastore. */
+  readonly openBuckets: (components: Components) => Promise<readonly BucketStore[]>;
   /** Closes everything that was opened. */
   readonly release: () => Promise<void>;
 }
@@ -32,9 +36,11 @@ export interface InstantiateOptions {
 }
 
 interface Stores {
-  readonly buckets: readonly BucketStore[];
   readonly metastore: Metastore;
-  readonly close: () => Promise<void>;
+  open(components: Components): Promise<readonly BucketStore[]>;
+  /** A bucket that an earlier set names and that is not configured any more, if it is still there. */
+  openNamed(name: string): Promise<BucketStore | undefined>;
+  close(): Promise<void>;
 }
 
 export async function instantiate(
@@ -44,18 +50,22 @@ export async function instantiate(
 ): Promise<Instantiated> {
   const stores =
     components.kind === 'memory'
-      ? memoryStores(components)
-      : await directoryStores(components, options.mode);
-  const compute =
-    settings.computeThreads === 0
-      ? inlineCompute()
-      : pooledCompute({
-          threads: settings.computeThreads,
-          thresholdBytes: settings.computeThresholdBytes,
-        });
-  const byName = new Map(stores.buckets.map((bucket) => [bucket.name, bucket]));
-  return {
-    ports: {
+      ? memoryStores(components.id)
+      : await directoryStores(components.root, options.mode);
+  const byName = new Map<string, BucketStore>();
+  const openBuckets = async (wanted: Components): Promise<readonly BucketStore[]> => {
+    const opened = await stores.open(wanted);
+    for (const bucket of opened) byName.set(bucket.name, bucket);
+    return opened;
+  };
+  try {
+    const buckets = await openBuckets(components);
+    for (const name of await namesOfSets(stores.metastore)) {
+      const bucket = byName.has(name) ? undefined : await stores.openNamed(name);
+      if (bucket !== undefined) byName.set(name, bucket);
+    }
+    const compute = computeOf(settings);
+    const ports: StarPorts = {
       clock: systemClock(),
       random: systemRandom(),
       processes: systemProcesses(),
@@ -63,80 +73,127 @@ export async function instantiate(
       metastore: stores.metastore,
       log: options.log ?? SILENT_LOG,
       metrics: new Metrics(),
-      buckets: stores.buckets,
+      buckets,
       bucketByName: (name) => byName.get(name),
-    },
-    release: async () => {
+    };
+    const release = async (): Promise<void> => {
       await Promise.all([stores.close(), compute.close()]);
-    },
-  };
-}
-
-async function directoryStores(
-  components: DirectoryComponents,
-  mode: 'read' | 'write',
-): Promise<Stores> {
-  const directory = join(components.root, 'metastore');
-  if (mode === 'read') await checkPresent(components.root, directory);
-  const processes = systemProcesses();
-  const opened: { close(): Promise<void> }[] = [];
-  const close = async (): Promise<void> => {
-    await Promise.all(opened.map((store) => store.close()));
-  };
-  try {
-    const buckets: BucketStore[] = [];
-    for (const { name, path } of components.buckets) {
-      const bucket = await DirectoryBucketStore.open({
-        name,
-        root: path,
-        processes,
-        readOnly: mode === 'read',
-      });
-      opened.push(bucket);
-      buckets.push(bucket);
-    }
-    const metastore = await LmdbMetastore.open({ directory, readOnly: mode === 'read' });
-    opened.push(metastore);
-    return { buckets, metastore, close };
+    };
+    return { ports, openBuckets, release };
   } catch (error) {
-    await close();
+    await stores.close();
     throw error;
   }
 }
 
+function computeOf(settings: ResolvedSettings): Compute {
+  const { computeThreads: threads, computeThresholdBytes: thresholdBytes } = settings;
+  return threads === 0 ? inlineCompute() : pooledCompute({ threads, thresholdBytes });
+}
+
+/** Earlier epochs name the buckets they wrote to by their sets. */
+async function namesOfSets(metastore: Metastore): Promise<ReadonlySet<string>> {
+  const entries = await metastore.children('sets/');
+  return new Set(
+    entries.flatMap(({ key, value }) =>
+      parseRecordValue(setRecord, key, value).buckets.map(({ name }) => name),
+    ),
+  );
+}
+
+async function directoryStores(root: string, mode: 'read' | 'write'): Promise<Stores> {
+  const directory = join(root, 'metastore');
+  const readOnly = mode === 'read';
+  if (readOnly) await checkPresent(root, directory);
+  const processes = systemProcesses();
+  const buckets = new Map<string, DirectoryBucketStore>();
+  const openAt = async (name: string, path: string): Promise<DirectoryBucketStore> => {
+    const known = buckets.get(name);
+    if (known !== undefined) return known;
+    const bucket = await DirectoryBucketStore.open({ name, root: path, processes, readOnly });
+    buckets.set(name, bucket);
+    return bucket;
+  };
+  const metastore = await LmdbMetastore.open({ directory, readOnly });
+  return {
+    metastore,
+    open: async (components) => {
+      const { buckets: wanted } = checkSameRoot(components, root);
+      const opened: BucketStore[] = [];
+      for (const { name, path } of wanted) opened.push(await openAt(name, path));
+      return opened;
+    },
+    openNamed: async (name) => {
+      const path = isAbsolute(name) ? name : join(root, name);
+      return (await isPresent(path)) ? openAt(name, path) : undefined;
+    },
+    close: async () => {
+      await Promise.all([metastore.close(), ...[...buckets.values()].map((b) => b.close())]);
+    },
+  };
+}
+
+function checkSameRoot(components: Components, root: string): DirectoryComponents {
+  if (components.kind === 'directory' && components.root === root) return components;
+  throw otherMetastore(
+    'components.root',
+    components.kind === 'directory' ? components.root : components.kind,
+    root,
+  );
+}
+
+function otherMetastore(option: string, value: string, expected: string): EngineError {
+  return new EngineError('INVALID_OPTION', 'a roll keeps the metastore: only buckets may change', {
+    details: { option, value, expected },
+  });
+}
+
 /** Looking at data creates none. */
 async function checkPresent(root: string, directory: string): Promise<void> {
-  try {
-    await access(directory);
-  } catch (cause) {
-    throw new EngineError('INVALID_OPTION', 'this directory holds no data', {
-      cause,
-      details: { option: 'components.root', value: root },
-    });
-  }
+  if (await isPresent(directory)) return;
+  throw new EngineError('INVALID_OPTION', 'this directory holds no data', {
+    details: { option: 'components.root', value: root },
+  });
+}
+
+async function isPresent(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 interface SharedMemory {
-  readonly buckets: readonly MemoryBucketStore[];
+  readonly buckets: Map<string, MemoryBucketStore>;
   readonly metastore: MemoryMetastoreState;
 }
 
 /** Data of memory components lives as long as the process: engines of one id come and go. */
 const memories = new Map<string, SharedMemory>();
 
-function memoryStores(components: MemoryComponents): Stores {
-  const key = `${components.id}/${components.buckets.toString()}`;
-  let memory = memories.get(key);
-  if (memory === undefined) {
-    memory = {
-      buckets: Array.from(
-        { length: components.buckets },
-        (_, index) => new MemoryBucketStore({ name: `bucket-${index.toString()}` }),
-      ),
-      metastore: new MemoryMetastoreState(),
-    };
-    memories.set(key, memory);
-  }
+function memoryStores(id: string): Stores {
+  const memory: SharedMemory = memories.get(id) ?? {
+    buckets: new Map(),
+    metastore: new MemoryMetastoreState(),
+  };
+  memories.set(id, memory);
+  const openNamed = (name: string): MemoryBucketStore => {
+    const bucket = memory.buckets.get(name) ?? new MemoryBucketStore({ name });
+    memory.buckets.set(name, bucket);
+    return bucket;
+  };
   const metastore = new MemoryMetastore(memory.metastore);
-  return { buckets: memory.buckets, metastore, close: () => metastore.close() };
+  return {
+    metastore,
+    open: async (components) => {
+      if (components.kind !== 'memory' || components.id !== id) {
+        const value = components.kind === 'memory' ? components.id : components.kind;
+        throw otherMetastore('components.id', value, id);
+      }
+      const names = Array.from({ length: components.buckets }, (_, i) => `bucket-${i.toString()}`);
+      return names.map(openNamed);
+    },
+    openNamed: async (name) => memory.buckets.get(name),
+    close: () => metastore.close(),
+  };
 }

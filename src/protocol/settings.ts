@@ -77,11 +77,7 @@ export function resolveSettings(input: unknown, bucketCount: number): ResolvedSe
   if (!parsed.success) throw optionError('settings', parsed.issues[0]);
   const settings = parsed.output;
   const copyQuorum = settings.copyQuorum ?? Math.floor(bucketCount / 2) + 1;
-  if (copyQuorum > bucketCount) {
-    throw new EngineError('INVALID_OPTION', 'copyQuorum exceeds the number of buckets', {
-      details: { option: 'settings.copyQuorum', value: copyQuorum, max: bucketCount },
-    });
-  }
+  checkQuorum(copyQuorum, bucketCount, 'settings.copyQuorum');
   if (settings.poolBytes < 4 * settings.flightBytes) {
     throw new EngineError('INVALID_OPTION', 'poolBytes must hold at least four flights', {
       details: {
@@ -92,6 +88,14 @@ export function resolveSettings(input: unknown, bucketCount: number): ResolvedSe
     });
   }
   return { ...settings, copyQuorum };
+}
+
+/** @throws EngineError INVALID_OPTION when W exceeds K. */
+export function checkQuorum(copyQuorum: number, bucketCount: number, option: string): void {
+  if (copyQuorum <= bucketCount) return;
+  throw new EngineError('INVALID_OPTION', 'copyQuorum exceeds the number of buckets', {
+    details: { option, value: copyQuorum, max: bucketCount },
+  });
 }
 
 /** One coded error of the first thing wrong with an options object. */

@@ -28,33 +28,51 @@ describe('options', () => {
     ['fractional window', () => open({ buckets: 1 }, { window: 1.5 }), 'settings.window', 1.5],
     ['star name', () => open({ buckets: 1 }, { star: 'No Star' }), 'settings.star', 'No Star'],
     ['unknown setting', () => open({ buckets: 1 }, { windows: 4 }), 'settings.windows', 4],
-    ['session too short', () => open({}, { sessionTimeoutMillis: 10 }), 'settings.sessionTimeoutMillis', 10],
-    ['small pool', () => open({}, { poolBytes: 4 << 20, flightBytes: 2 << 20 }), 'settings.poolBytes', 4 << 20],
+    [
+      'session too short',
+      () => open({}, { sessionTimeoutMillis: 10 }),
+      'settings.sessionTimeoutMillis',
+      10,
+    ],
+    [
+      'small pool',
+      () => open({}, { poolBytes: 4 << 20, flightBytes: 2 << 20 }),
+      'settings.poolBytes',
+      4 << 20,
+    ],
     ['no root', () => directoryComponents({ root: '' }), 'components.root', ''],
-    ['unknown component option', () => memoryComponents({ bucket: 1 } as never), 'components.bucket', 1],
+    [
+      'unknown component option',
+      () => memoryComponents({ bucket: 1 } as never),
+      'components.bucket',
+      1,
+    ],
   ];
 
   function open(components: object, settings: object): Promise<Engine> {
     return createEngine({ components: memoryComponents(components), settings });
   }
 
-  test.each(refused)('%s is refused with the option and the value', async (_, run, option, value) => {
-    const error = await errorOf(run);
-    expect(error.code).toBe('INVALID_OPTION');
-    expect(error.kind).toBe('invalid');
-    expect(error.details['option']).toBe(option);
-    expect(error.details['value']).toBe(value);
-  });
+  test.each(refused)(
+    '%s is refused with the option and the value',
+    async (_, run, option, value) => {
+      const error = await errorOf(run);
+      expect(error.code).toBe('INVALID_OPTION');
+      expect(error.kind).toBe('invalid');
+      expect(error.details['option']).toBe(option);
+      expect(error.details['value']).toBe(value);
+    },
+  );
 
   test('unknown top-level options and missing components are refused', async () => {
     const components = memoryComponents();
-    expect((await errorOf(() => createEngine({ components, setting: {} } as never))).message).toContain(
-      'setting',
-    );
+    expect(
+      (await errorOf(() => createEngine({ components, setting: {} } as never))).message,
+    ).toContain('setting');
     expect((await errorOf(() => createEngine({} as never))).code).toBe('INVALID_OPTION');
-    expect((await errorOf(() => createEngine({ components: { kind: 'tape' } } as never))).code).toBe(
-      'INVALID_OPTION',
-    );
+    expect(
+      (await errorOf(() => createEngine({ components: { kind: 'tape' } } as never))).code,
+    ).toBe('INVALID_OPTION');
   });
 
   test('descriptors are structured-cloneable', async () => {
@@ -87,9 +105,28 @@ describe('records, names and positions', () => {
     ['headers that are none', [{ headers: 'k' }], 'INVALID_RECORD'],
     ['a header that is no pair', [{ headers: [['k']] }], 'INVALID_RECORD'],
     ['an empty header name', [{ headers: [['', 'x']] }], 'INVALID_RECORD'],
-    ['a command with more headers', [{ headers: [['', 'fence'], ['a', 'b']] }], 'INVALID_RECORD'],
-    ['a trim of seven bytes', [{ body: new Uint8Array(7), headers: [['', 'trim']] }], 'INVALID_RECORD'],
-    ['a fence token of 37 bytes', [{ body: 'x'.repeat(37), headers: [['', 'fence']] }], 'INVALID_RECORD'],
+    [
+      'a command with more headers',
+      [
+        {
+          headers: [
+            ['', 'fence'],
+            ['a', 'b'],
+          ],
+        },
+      ],
+      'INVALID_RECORD',
+    ],
+    [
+      'a trim of seven bytes',
+      [{ body: new Uint8Array(7), headers: [['', 'trim']] }],
+      'INVALID_RECORD',
+    ],
+    [
+      'a fence token of 37 bytes',
+      [{ body: 'x'.repeat(37), headers: [['', 'fence']] }],
+      'INVALID_RECORD',
+    ],
     ['a negative timestamp', [{ body: '', timestamp: -1 }], 'INVALID_RECORD'],
     ['an unsafe timestamp', [{ body: '', timestamp: 2 ** 53 }], 'INVALID_RECORD'],
     ['a fractional timestamp', [{ body: '', timestamp: 1.5 }], 'INVALID_RECORD'],

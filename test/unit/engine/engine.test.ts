@@ -51,7 +51,14 @@ describe('append and read', () => {
     const engine = await engineOn();
     const stream = await engine.open('orders');
     await stream.append([
-      { body: 'a', headers: [['k', 'v'], ['k', Buffer.from([0, 255])]], timestamp: 1_000 },
+      {
+        body: 'a',
+        headers: [
+          ['k', 'v'],
+          ['k', Buffer.from([0, 255])],
+        ],
+        timestamp: 1_000,
+      },
       { body: 'b', timestamp: 10 },
     ]);
     const [a, b] = await readAll(stream);
