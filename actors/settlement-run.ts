@@ -3,7 +3,7 @@
  * event; an answer that comes after its state was left is dropped.
  */
 import { createActor } from 'xstate';
-import type { ActorRefFrom } from 'xstate';
+import type { ActorRefFrom, InspectionEvent } from 'xstate';
 import { assert } from '../src/lib/assert.ts';
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
 import { forManyListeners } from '../src/lib/many-listeners.ts';
@@ -62,6 +62,7 @@ export interface SettlementRunInput {
   readonly epoch: number;
   /** Headers that an earlier run of this process read. */
   readonly plan?: CoveragePlan | undefined;
+  readonly inspect?: ((event: InspectionEvent) => void) | undefined;
   onEnd(run: SettlementRun): void;
 }
 
@@ -109,6 +110,7 @@ export class SettlementRun {
       input: { star, epoch },
       clock: ports.clock,
       id: `star/${star}/epoch/${epoch}/settlement`,
+      ...(input.inspect === undefined ? {} : { inspect: input.inspect }),
     });
     this.#actor.subscribe({
       complete: () => this.#finish(),

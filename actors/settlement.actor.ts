@@ -3,6 +3,7 @@
  * the coverage invariant, that rows cover every acknowledged record, before a successor serves or
  * appends. Chart: machines/settlement.machine.ts · rules: src/protocol/settlement.ts (S1-S4).
  */
+import type { InspectionEvent } from 'xstate';
 import { EngineError } from '../src/lib/errors.ts';
 import { waitFor } from '../src/lib/wait.ts';
 import type { WaitOptions } from '../src/lib/wait.ts';
@@ -24,6 +25,10 @@ export interface SettleRequest {
   readonly first?: readonly string[];
 }
 
+export interface SettlementOptions extends Partial<SettlementLimits> {
+  readonly inspect?: ((event: InspectionEvent) => void) | undefined;
+}
+
 const DEFAULT_LIMITS: SettlementLimits = { headReadsConcurrency: 32, streamsConcurrency: 128 };
 /** Headers of epochs that met a gap are kept for the next try; of so many epochs. */
 const KEPT_PLANS_MAX = 4;
@@ -33,6 +38,7 @@ export class SettlementActors {
   readonly #sets: BucketSets;
   readonly #by: RefRow['builder'];
   readonly #limits: SettlementLimits;
+  readonly #inspect: SettlementOptions['inspect'];
   readonly #runs = new Map<string, SettlementRun>();
   readonly #plans = new Map<string, CoveragePlan>();
   #isClosed = false;
@@ -42,12 +48,14 @@ export class SettlementActors {
     ports: StarPorts,
     sets: BucketSets,
     by: RefRow['builder'],
-    limits: Partial<SettlementLimits> = {},
+    options: SettlementOptions = {},
   ) {
     this.#ports = ports;
     this.#sets = sets;
     this.#by = by;
+    const { inspect, ...limits } = options;
     this.#limits = { ...DEFAULT_LIMITS, ...limits };
+    this.#inspect = inspect;
     ports.metrics.gauge('settlement.running', () => this.#runs.size);
   }
 
@@ -106,6 +114,7 @@ export class SettlementActors {
       star,
       epoch,
       plan: this.#plans.get(key),
+      inspect: this.#inspect,
       onEnd: (ended) => {
         this.#runs.delete(key);
         void ended.result.then(

@@ -5,7 +5,7 @@
 import { expect } from 'vitest';
 import { BucketSets } from '../../actors/bucket-set.ts';
 import type { StarPorts } from '../../actors/ports.ts';
-import { SettlementActors } from '../../actors/settlement.actor.ts';
+import { SettlementActors, type SettlementOptions } from '../../actors/settlement.actor.ts';
 import { MemoryBucketStore } from '../../src/adapters/memory/bucket-store.ts';
 import { MemoryMetastore } from '../../src/adapters/memory/metastore.ts';
 import { encodePoison } from '../../src/format/poison.ts';
@@ -180,12 +180,12 @@ export class SettlementWorld {
   /** A process with settlement in it, as a star thread hosts it. */
   settler(
     name: string,
-    limits = {},
+    options: SettlementOptions = {},
   ): { process: SimulatedProcess; actors: SettlementActors; sets: BucketSets } {
     const process = this.world.spawn(name);
     const sets = this.setsOf(process.ports);
     const by = { star: name, incarnation: process.ports.random.hex(16) };
-    return { process, sets, actors: new SettlementActors(process.ports, sets, by, limits) };
+    return { process, sets, actors: new SettlementActors(process.ports, sets, by, options) };
   }
 
   setsOf(ports: StarPorts): BucketSets {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { InspectionEvent } from 'xstate';
 import { batchOf, SettlementWorld, streamId } from '../../support/settlement-world.ts';
 import { plainEntries } from '../format/samples.ts';
 import { slotKey } from '../../../src/protocol/keys.ts';
@@ -96,7 +97,12 @@ describe('settling an epoch', () => {
       await setting.plant({ star: 'dead', epoch: 4, flights: later.slice(0, 2) });
       await actors.settle({ star: 'dead', epoch: 4 });
       const record = { checkpoint: 2 };
-      await setting.plant({ star: 'dead', epoch: 5, flights: [later[0]!, later[1]!, later[2]!], record });
+      await setting.plant({
+        star: 'dead',
+        epoch: 5,
+        flights: [later[0]!, later[1]!, later[2]!],
+        record,
+      });
       const result = await actors.settle({ star: 'dead', epoch: 5 });
       expect(result).toMatchObject({ kind: 'settled', streams: 1, headersRead: 1 });
     });
@@ -141,6 +147,29 @@ describe('settling an epoch', () => {
     expect(
       calls.filter(({ op, key }) => op === 'readHead' && Number(key.slice(-16)) < 3),
     ).toHaveLength(3);
+  });
+
+  it('shows its chart to whoever inspects', async () => {
+    const setting = new SettlementWorld();
+    const seen: string[] = [];
+    const { actors } = setting.settler('heir', {
+      inspect: (event: InspectionEvent) => {
+        if (event.type === '@xstate.event') seen.push(event.event.type);
+      },
+    });
+    await setting.run(async () => {
+      await setting.plant(EPOCH);
+      await actors.settle({ star: 'dead', epoch: 3 });
+    });
+    expect(seen).toEqual([
+      'xstate.init',
+      'record.read',
+      'heads.read',
+      'streams.covered',
+      'record.read',
+      'tail.swept',
+      'record.read',
+    ]);
   });
 
   it('settles an epoch that committed nothing', async () => {
