@@ -15,7 +15,9 @@ export function runEffect<E>(
   run: (signal: AbortSignal) => Promise<E | undefined>,
   onFailure: (error: EngineError) => E,
 ): void {
-  run(signal).then(
+  // In a turn of its own: an effect may start another machine, which an action must not do.
+  const answer = Promise.resolve().then(() => run(signal));
+  answer.then(
     (event) => {
       if (event !== undefined && !signal.aborted) target.send(event);
     },
