@@ -3,7 +3,8 @@
  * acknowledgements are kept here, in the parent; after every restart what is new is read back and
  * compared with them, and at the end everything is read once more from the beginning.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -23,7 +24,7 @@ const STREAMS = ['a', 'b', 'c', 'd', 'e'];
 const WRITER = fileURLToPath(new URL('../../dist/src/cli/load/writer.worker.js', import.meta.url));
 
 const root = mkdtempSync(join(tmpdir(), 'asterlog-kill-'));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+afterAll(() => rm(root, { recursive: true, force: true }), 180_000);
 
 const store = {
   root,
