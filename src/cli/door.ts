@@ -1,6 +1,6 @@
 /** The way from the command line's options to engines over a data directory. */
 import { directoryComponents, type Components } from '../engine/components.ts';
-import { createEngine, openReader } from '../engine/create.ts';
+import { createEngine, explainAsOperator, fenceAsOperator, openReader } from '../engine/create.ts';
 import { settingsOf, type EngineDoor, type StoreOptions } from './store.ts';
 
 export const engineDoor: EngineDoor = {
@@ -10,10 +10,15 @@ export const engineDoor: EngineDoor = {
       settings: { ...settingsOf(options), ...settings },
       ...hooks,
     }),
-  openReader: (options) =>
-    openReader({ components: componentsOf(options), settings: settingsOf(options) }),
+  openReader: (options) => openReader(dataOf(options)),
+  fence: (options, target, hooks) => fenceAsOperator({ ...dataOf(options), ...hooks }, target),
+  explain: (options, target, hooks) => explainAsOperator({ ...dataOf(options), ...hooks }, target),
 };
 
 function componentsOf({ root, buckets, bucket }: StoreOptions): Components {
   return directoryComponents({ root, buckets: bucket === undefined ? buckets : [...bucket] });
+}
+
+function dataOf(options: StoreOptions) {
+  return { components: componentsOf(options), settings: settingsOf(options) };
 }

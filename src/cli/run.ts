@@ -4,6 +4,8 @@ import { EngineError } from '../lib/errors.ts';
 import { registerAppend } from './commands/append.ts';
 import { registerCheck } from './commands/check.ts';
 import { registerDemo } from './commands/demo.ts';
+import { registerExplain } from './commands/explain.ts';
+import { registerFence } from './commands/fence.ts';
 import { registerRead } from './commands/read.ts';
 import { registerStatus } from './commands/status.ts';
 import { registerStreams } from './commands/streams.ts';
@@ -71,6 +73,8 @@ function buildProgram(version: string, context: Context): Command {
     registerStreams,
     registerStatus,
     registerCheck,
+    registerFence,
+    registerExplain,
   ];
   for (const register of registers) register(program, context);
   program.addHelpText('after', `\nExit codes:\n${exitCodeLines().join('\n')}\n`);

@@ -2,7 +2,9 @@
 import { Option, type Command } from 'commander';
 import { existsSync } from 'node:fs';
 import type { Engine, FenceProgress, ReadOnlyEngine } from '../engine/api.ts';
+import type { ExplainedSlot, FenceReport } from '../engine/operator.ts';
 import { EngineError } from '../lib/errors.ts';
+import type { WaitOptions } from '../lib/wait.ts';
 import type { Log } from '../ports/log.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import type { EngineSettings } from '../protocol/settings.ts';
@@ -41,6 +43,16 @@ export interface OpenHooks {
 export interface EngineDoor {
   openEngine(options: WriterOptions, hooks?: OpenHooks): Promise<Engine>;
   openReader(options: StoreOptions): Promise<ReadOnlyEngine>;
+  fence(
+    options: StoreOptions,
+    target: { readonly star: string; readonly epoch: number },
+    hooks: WaitOptions & { readonly onFenceProgress: (progress: FenceProgress) => void },
+  ): Promise<FenceReport>;
+  explain(
+    options: StoreOptions,
+    target: { readonly star: string; readonly epoch: number; readonly slot: number },
+    hooks: WaitOptions,
+  ): Promise<ExplainedSlot>;
 }
 
 export function addStoreOptions(command: Command): Command {

@@ -6,8 +6,9 @@ import type { RecoverySummary } from '../../engine/api.ts';
 import { ERROR_CODES, EngineError, type ErrorCode } from '../../lib/errors.ts';
 import type { Context } from '../context.ts';
 import { sparkline } from '../drawing.ts';
-import { Tally } from '../load/tally.ts';
 import type { Report } from '../load/reports.ts';
+import { Tally } from '../load/tally.ts';
+import type { Verdict } from '../load/verifier.ts';
 import type { WriterConfig } from '../load/writer-config.ts';
 import { startWriter, type WriterProcess } from '../load/writer-process.ts';
 import { formatBytes, formatCount, formatMillis } from '../numbers.ts';
@@ -71,22 +72,17 @@ class Demo {
     const killed = await this.#untilKilled(seconds * 1000 * share);
     const after = await this.#afterKill(killed.atMillis, seconds * 1000 * (1 - share));
     const readBackStart = performance.now();
-    const reader = await this.#context.door.openReader(store);
-    try {
-      const verdict = await this.#tally.readBack(reader);
-      return {
-        root: store.root,
-        seconds,
-        throughput: this.#tally.throughput(),
-        kill: killed.kill,
-        restartMillis: after.restartMillis,
-        fence: after.fence,
-        verdict,
-        readBackMillis: performance.now() - readBackStart,
-      };
-    } finally {
-      await reader.close();
-    }
+    const verdict = await this.#readBack();
+    return {
+      root: store.root,
+      seconds,
+      throughput: this.#tally.throughput(),
+      kill: killed.kill,
+      restartMillis: after.restartMillis,
+      fence: after.fence,
+      verdict,
+      readBackMillis: performance.now() - readBackStart,
+    };
   }
 
   /** No writer outlives the demo, however it ends. */
@@ -183,6 +179,20 @@ class Demo {
       clearInterval(timer);
       clearTimeout(elapsed);
       live.end();
+    }
+  }
+
+  /** A reader of its own, without a lease: it sees what anybody would see. */
+  async #readBack(): Promise<Verdict> {
+    const reader = await this.#context.door.openReader(this.#plan.store);
+    const live = new LiveBlock(this.#output.err);
+    try {
+      return await this.#tally.readBack(reader, (records) => {
+        live.update(() => [`reading back: ${formatCount(records)} records`]);
+      });
+    } finally {
+      live.end();
+      await reader.close();
     }
   }
 

@@ -100,12 +100,18 @@ export class Tally {
    * Reads on from where the last call ended and judges every acknowledgement that was reported before
    * this call. Writers may go on meanwhile.
    */
-  async readBack(reader: ReadOnlyEngine): Promise<Verdict> {
+  async readBack(
+    reader: ReadOnlyEngine,
+    onProgress: (records: number) => void = () => undefined,
+  ): Promise<Verdict> {
+    let records = 0;
     for (const [at, name] of this.#streams.entries()) {
       const verifier = this.#verifiers[at]!;
       const due = verifier.dueCount;
       for await (const batch of fromPosition(reader, name, verifier.next)) {
         for (const record of batch) verifier.read(record);
+        records += batch.length;
+        onProgress(records);
       }
       verifier.judge(due);
     }
