@@ -20,7 +20,7 @@ import {
   type WriterRecord,
 } from '../src/protocol/records.ts';
 import type { ResolvedSettings } from '../src/protocol/settings.ts';
-import type { MetaEntry, MetaVersion } from '../src/ports/metastore.ts';
+import { partitionOf, type MetaEntry, type MetaVersion } from '../src/ports/metastore.ts';
 import type { StreamEvent, StreamOutcome } from '../machines/stream.machine.ts';
 import { conditionalDelete, conditionalPut } from './conditional-write.ts';
 import { runEffect, type EventTarget } from './effect.ts';
@@ -144,7 +144,14 @@ export class StreamGate {
         await removeName(ports, this.#host.settings.basin, this.#name, stream, { signal });
         return { type: 'gate.staleName' };
       case 'released': {
-        const last = await readLastRow(ports, stream, { signal });
+        let last = await readLastRow(ports, stream, { signal });
+        if (!isCleanRelease(verdict, last?.row)) {
+          // Each read may have been old: only what is read after a barrier can disagree.
+          await ports.metastore.barrier(partitionOf(key), { signal });
+          const again = await ports.metastore.get(key, { signal });
+          if (again?.version !== entry?.version) return this.judge();
+          last = await readLastRow(ports, stream, { signal });
+        }
         if (isCleanRelease(verdict, last?.row)) {
           this.#cleanTail = verdict.tail;
           return { type: 'gate.passed' };
