@@ -7,6 +7,7 @@ import type { Engine, FenceProgress, ReadOnlyEngine } from './api.ts';
 import { bucketCountOf, checkComponents, type Components } from './components.ts';
 import { openEngine } from './host.ts';
 import { instantiate } from './instantiate.ts';
+import { explainEpochSlot, fenceEpoch, type ExplainedSlot, type FenceReport } from './operator.ts';
 import { openReadOnly } from './read-only.ts';
 
 export interface CreateEngineOptions extends WaitOptions {
@@ -65,4 +66,40 @@ function check(options: CreateEngineOptions): CreateEngineOptions & {
     components,
     settings: resolveSettings(options.settings, bucketCountOf(components)),
   };
+}
+
+/** Which data an operator works on; no lease is taken. */
+export type OperatorOptions = Omit<CreateEngineOptions, 'onFenceProgress'>;
+
+/**
+ * Fences an epoch and settles it, from a process that leads nothing: `asterlog fence`.
+ *
+ * @throws EngineError as `fenceEpoch` (operator.ts) and `createEngine` do.
+ */
+export async function fenceAsOperator(
+  options: CreateEngineOptions,
+  target: { readonly star: string; readonly epoch: number },
+): Promise<FenceReport> {
+  const { components, settings, log, onFenceProgress, signal, timeoutMillis } = check(options);
+  const { ports, release } = await instantiate(components, settings, { log, mode: 'write' });
+  try {
+    const wait = { signal, timeoutMillis: timeoutMillis ?? settings.defaultTimeoutMillis };
+    return await fenceEpoch(ports, target, { ...wait, onProgress: onFenceProgress });
+  } finally {
+    await release();
+  }
+}
+
+/** What the buckets hold of a slot and why: `asterlog explain`. Writes nothing. */
+export async function explainAsOperator(
+  options: OperatorOptions,
+  target: { readonly star: string; readonly epoch: number; readonly slot: number },
+): Promise<ExplainedSlot> {
+  const { components, settings, log, signal, timeoutMillis } = check(options);
+  const { ports, release } = await instantiate(components, settings, { log, mode: 'read' });
+  try {
+    return await explainEpochSlot(ports, target, { signal, timeoutMillis });
+  } finally {
+    await release();
+  }
 }
