@@ -256,14 +256,16 @@ export class StreamActor implements BatchOwner, LeaderState {
       assert(old !== undefined, 'a stream that leads has entered an epoch');
       if (old === target) return;
       const end = await this.#host.coverFor(stream, old.record.epoch, signal);
-      this.#tail.setCovered(end);
       // What the old epoch acknowledged lies below its cut, so that its rows reach it all.
-      assert(end === this.#tail.end, 'R3 rows reach the last acknowledged record');
+      assert(end >= this.#tail.end, 'R3 rows reach the last acknowledged record');
       if (!(await this.#gate.reclaim(tenureOf(target.record)))) {
         const error = movedError(this.name);
         this.lose(error);
         throw error;
       }
+      // Rows beyond it are a successor's; then `writer` was not ours to take again.
+      assert(end === this.#tail.end, 'R4 nobody else led meanwhile');
+      this.#tail.setCovered(end);
       target.addTail(stream, this.#tail);
       old.removeTail(stream);
       this.#entered = target;
