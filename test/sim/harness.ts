@@ -95,7 +95,20 @@ export class Harness {
       () => (settled = true),
       () => (settled = true),
     );
-    const end = await scheduler.run(() => settled);
+    // A promise that nobody waits for broke inside the product: a real process would end here.
+    const onRejection = (reason: unknown): void => {
+      scheduler.fail(
+        'unhandled',
+        reason instanceof Error ? reason.message : String(reason),
+        reason,
+      );
+    };
+    process.on('unhandledRejection', onRejection);
+    const end = await scheduler
+      .run(() => settled)
+      .finally(() => {
+        process.off('unhandledRejection', onRejection);
+      });
     if (end === 'idle') throw scheduler.failure('idle', `nothing is due any more before ${what}`);
     return promise;
   }

@@ -95,9 +95,13 @@ export class SimulatedNode {
 
   /** Looks at what a call answered: an engine that is over is opened again. */
   notice(error: unknown, engine: HostedEngine | undefined): void {
-    if (!EngineError.is(error)) throw error;
+    const { scheduler } = this.#options.world;
+    if (!EngineError.is(error)) {
+      scheduler.fail('internal', `${this.star}: ${String(error)}`, error);
+      return;
+    }
     if (error.kind === 'internal' || error.kind === 'corrupt') {
-      this.#options.world.scheduler.fail('internal', `${this.star}: ${error.message}`, error);
+      scheduler.fail('internal', `${this.star}: ${error.message}`, error);
     }
     if (OVER.includes(error.code) && engine !== undefined && engine === this.#engine) {
       this.#isOver = true;
@@ -132,8 +136,8 @@ export class SimulatedNode {
       this.#isOver = false;
       this.opens++;
       onOpened?.(this);
-      while (this.#serves(process)) await sleep(clock, 50);
-      if (process.state === 'dead') return;
+      await this.#untilOver(process);
+      if (!this.#isOverNow()) return;
       this.reopens++;
       this.#forget();
       await engine.close({ timeoutMillis: 2_000 }).catch((error: unknown) => {
@@ -142,8 +146,12 @@ export class SimulatedNode {
     }
   }
 
-  #serves(process: SimulatedProcess): boolean {
-    return !this.#isOver && process.state !== 'dead';
+  #isOverNow(): boolean {
+    return this.#isOver;
+  }
+
+  async #untilOver(process: SimulatedProcess): Promise<void> {
+    while (!this.#isOver && process.state !== 'dead') await sleep(this.#options.clock, 50);
   }
 
   #forget(): void {

@@ -80,7 +80,7 @@ export class OperationLog {
 
 /** What an error tells the caller of an append about its records. */
 export function outcomeOf(error: unknown): Outcome {
-  if (!EngineError.is(error)) throw error;
+  if (!EngineError.is(error)) return { kind: 'indeterminate', code: 'NOT_AN_ENGINE_ERROR' };
   const { code } = error;
   // A caller that gave up knows nothing, whatever the error says of side effects.
   const isOpen = error.sideEffects === 'possible' || code === 'ABORTED';

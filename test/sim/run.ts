@@ -15,11 +15,6 @@ const { values } = parseArgs({
   },
 });
 
-process.on('unhandledRejection', (reason) => {
-  console.error('a promise was rejected and nobody listened:', reason);
-  process.exit(1);
-});
-
 const from = Number(values.from);
 const seeds = Number(values.seeds);
 const endAt =
