@@ -106,7 +106,7 @@ export async function runWith(
   const stdout = recorder();
   const stderr = recorder();
   const code = await runCommand(args, '1.2.3', {
-    door: { openEngine: refuse, openReader: refuse, ...door },
+    door: { openEngine: refuse, openReader: refuse, fence: refuse, explain: refuse, ...door },
     stdin: Readable.from([]),
     stdout,
     stderr,
