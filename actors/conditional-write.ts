@@ -4,7 +4,7 @@
  * for "not applied". A conflict is answered by a write only: a read may be stale.
  * Source: DESIGN "Metastore".
  */
-import { backoffMillis } from '../src/lib/backoff.ts';
+import { backoffMillis, type BackoffOptions } from '../src/lib/backoff.ts';
 import type { Clock } from '../src/lib/clock.ts';
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
 import type { Random } from '../src/lib/random.ts';
@@ -29,9 +29,11 @@ export interface ConditionalPut {
 export interface ConditionalContext extends WaitOptions {
   readonly clock: Clock;
   readonly random: Random;
+  /** Pauses between tries; up to two seconds by default. */
+  readonly retry?: BackoffOptions;
 }
 
-const RETRY = { firstMillis: 10, maxMillis: 2_000 };
+const RETRY: BackoffOptions = { firstMillis: 10, maxMillis: 2_000 };
 
 /**
  * Writes under one condition until the outcome is known. Reads of the partition that follow
@@ -110,7 +112,8 @@ async function untilKnown<T>(
         if (error.code === 'METASTORE_INDETERMINATE') isOpen = true;
         if (limited.signal.aborted || !error.retryable) throw error;
       }
-      await sleep(context.clock, backoffMillis(context.random, tries, RETRY), limited.signal);
+      const pause = backoffMillis(context.random, tries, context.retry ?? RETRY);
+      await sleep(context.clock, pause, limited.signal);
     }
   } catch (cause) {
     throw givenUp(limited.signal, toEngineError(cause), isOpen, key);

@@ -183,6 +183,8 @@ export class StarLease {
         random,
         signal: this.#beats.signal,
         timeoutMillis: last.sentAt + timeoutMillis - sentAt,
+        // However long the metastore is away, the lease outlives it if it comes back in time.
+        retry: { firstMillis: 10, maxMillis: timeoutMillis / 50 },
       });
       if (this.#isOver()) return;
       if (put.kind === 'applied') this.#held = { lease: next, version: put.version, sentAt };
