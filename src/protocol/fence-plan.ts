@@ -7,13 +7,14 @@ import { assert } from '../lib/assert.ts';
 import {
   allBuckets,
   blockingBuckets,
+  classOf,
   countCells,
   emptyRow,
   hasBit,
   openCells,
   readOf,
   SEEN_POISON,
-  viewOf,
+  sourcesOf,
   type SlotRead,
   type SlotRow,
 } from './fence-rows.ts';
@@ -25,7 +26,7 @@ import {
   type SlotRepair,
 } from './fence-state.ts';
 import { gallop, isTight, split } from './probe.ts';
-import { EMPTY, FLIGHT, POISON } from './slot.ts';
+import { EMPTY, POISON } from './slot.ts';
 
 /** Waves without any change after which the walk pauses before it looks again. */
 const STALLS_MAX = 2;
@@ -60,8 +61,10 @@ export function planWave(draft: FenceDraft, options: FenceOptions): FenceWave {
   const { rules, tuning } = options;
   const row = rowAt(draft.rows, slot);
   if (row !== undefined) {
-    const found = rules.classify(quorum, viewOf(row, quorum, lost));
-    if (found.kind === 'dead') return { ...QUIET, kind: 'cut', slot };
+    if (classOf(row, quorum, lost, rules.classify).kind === 'dead') {
+      if (draft.leaning === 0) return { ...QUIET, kind: 'cut', slot };
+      return { ...QUIET, kind: 'observe', slot, identities: draft.leaning };
+    }
     if (mayBeDead(draft, row, options)) {
       return draft.stalls >= STALLS_MAX ? pause(draft, row) : lookAgain(draft, row);
     }
@@ -71,8 +74,8 @@ export function planWave(draft: FenceDraft, options: FenceOptions): FenceWave {
   }
   if (row === undefined) return planWindow(draft, options);
   if (draft.stalls >= STALLS_MAX) return pause(draft, row);
-  if (row.written) return lookAgain(draft, row);
-  const found = rules.classify(quorum, viewOf(row, quorum, lost));
+  if (row.written && openCells(row) !== 0) return lookAgain(draft, row);
+  const found = classOf(row, quorum, lost, rules.classify);
   switch (found.kind) {
     case 'repair':
       return planRepairs(draft, options);
@@ -181,14 +184,10 @@ function planRepairs(draft: FenceDraft, { rules, tuning }: FenceOptions): FenceW
   let next = slot;
   for (const row of draft.rows) {
     if (row.slot !== next++ || repairs.length === tuning.repairsMax) break;
-    const view = viewOf(row, quorum, lost);
-    const found = rules.classify(quorum, view);
+    const found = classOf(row, quorum, lost, rules.classify);
     if (found.kind === 'committed') continue;
-    if (found.kind !== 'repair' || row.written) break;
-    const sources: number[] = [];
-    for (let bucket = 0; bucket < quorum.buckets; bucket++) {
-      if (view[bucket] === FLIGHT) sources.push(bucket);
-    }
+    if (found.kind !== 'repair' || (row.written && openCells(row) !== 0)) break;
+    const sources = sourcesOf(row, quorum, lost);
     repairs.push({
       slot: row.slot,
       sources,
@@ -200,9 +199,9 @@ function planRepairs(draft: FenceDraft, { rules, tuning }: FenceOptions): FenceW
   return { ...QUIET, kind: 'repair', slot, repairs, identities: unconfirmed(draft) };
 }
 
-/** Buckets whose identity must be read before poison seen or created in them counts. */
+/** Buckets whose identity must be read before what they showed counts for good. */
 function unconfirmed(draft: FenceDraft): number {
-  let mask = 0;
+  let mask = draft.leaning;
   for (const row of draft.rows) {
     if (countCells(row, SEEN_POISON) > 0) mask |= maskOf(row, SEEN_POISON);
   }

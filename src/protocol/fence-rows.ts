@@ -2,7 +2,17 @@
  * What a fence knows of the slots it looked at: one row a slot, one cell a bucket. Rows are plain
  * values, so that a walk can be stored, shown and explored.
  */
-import { CORRUPT, EMPTY, FLIGHT, markOddCopies, POISON, UNKNOWN, type CellCode } from './slot.ts';
+import {
+  CORRUPT,
+  EMPTY,
+  FLIGHT,
+  markOddCopies,
+  POISON,
+  UNKNOWN,
+  type CellCode,
+  type classify,
+  type SlotClass,
+} from './slot.ts';
 import { BUCKETS_MAX, type Quorum } from './quorum.ts';
 
 /**
@@ -128,22 +138,68 @@ export function withCell(row: SlotRow, bucket: number, cell: number, print = 0):
 const view = new Uint8Array(BUCKETS_MAX);
 
 /**
- * The row as `classify` takes it: poison that does not count, absences in a bucket that lost its
- * identity, and buckets that just failed a write are unknown; odd copies are corrupt. The array is
+ * The row as `classify` takes it: unknown are poison that does not count, whatever a bucket without
+ * its identity shows, and buckets that just failed a write; odd copies are corrupt. The array is
  * reused by the next call.
  */
 export function viewOf(row: SlotRow, quorum: Quorum, lost: number): Uint8Array {
   const { cells, avoid } = row;
-  const barred = lost | avoid;
   let flights = 0;
   for (let bucket = 0; bucket < quorum.buckets; bucket++) {
     let cell = cells[bucket]!;
-    if (cell === SEEN_POISON || (cell === EMPTY && hasBit(barred, bucket))) cell = UNKNOWN;
+    if (cell === SEEN_POISON || (cell === EMPTY && hasBit(avoid, bucket))) cell = UNKNOWN;
+    // Poison that counts was confirmed before the loss, and stays evidence.
+    else if (hasBit(lost, bucket) && cell !== POISON) cell = UNKNOWN;
     if (cell === FLIGHT) flights++;
     view[bucket] = cell;
   }
   if (flights > 1) markOddCopies(quorum, view, row.prints);
   return view;
+}
+
+/**
+ * The class of the row's slot. A flight that only a bucket without its identity shows is no copy that
+ * counts, but it is the slot's content: it is completed, never killed.
+ */
+export function classOf(
+  row: SlotRow,
+  quorum: Quorum,
+  lost: number,
+  classifier: typeof classify,
+): SlotClass {
+  const found = classifier(quorum, viewOf(row, quorum, lost));
+  if (found.kind !== 'poison' || lost === 0) return found;
+  if (!row.cells.some((cell, bucket) => cell === FLIGHT && hasBit(lost, bucket))) return found;
+  const empty: number[] = [];
+  for (let bucket = 0; bucket < quorum.buckets; bucket++) {
+    if (view[bucket] === EMPTY) empty.push(bucket);
+  }
+  return { kind: 'repair', empty };
+}
+
+/** Buckets whose flight may be copied, those that count first. */
+export function sourcesOf(row: SlotRow, quorum: Quorum, lost: number): number[] {
+  const seen = viewOf(row, quorum, lost);
+  const counted: number[] = [];
+  const others: number[] = [];
+  for (let bucket = 0; bucket < quorum.buckets; bucket++) {
+    if (seen[bucket] === FLIGHT) counted.push(bucket);
+    else if (row.cells[bucket] === FLIGHT && hasBit(lost, bucket)) others.push(bucket);
+  }
+  return [...counted, ...others];
+}
+
+/** Buckets without whose flight the slot would not be committed: a bit mask. */
+export function decisiveFlights(row: SlotRow, quorum: Quorum, lost: number): number {
+  const seen = viewOf(row, quorum, lost);
+  let mask = 0;
+  let flights = 0;
+  for (let bucket = 0; bucket < quorum.buckets; bucket++) {
+    if (seen[bucket] !== FLIGHT) continue;
+    flights++;
+    mask |= 1 << bucket;
+  }
+  return flights === quorum.copies ? mask : 0;
 }
 
 /** Buckets whose answer is missing, damaged, or does not count. */
@@ -154,7 +210,8 @@ export function blockingBuckets(row: SlotRow, lost: number): number[] {
       cell === UNKNOWN ||
       cell === CORRUPT ||
       cell === SEEN_POISON ||
-      (cell === EMPTY && hasBit(lost | row.avoid, bucket));
+      (cell === EMPTY && hasBit(row.avoid, bucket)) ||
+      (cell !== POISON && hasBit(lost, bucket));
     if (bars) blocked.push(bucket);
   });
   return blocked;

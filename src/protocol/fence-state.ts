@@ -95,6 +95,11 @@ export interface FenceState {
   readonly rows: readonly SlotRow[];
   /** Bit mask of buckets that do not show their identity. */
   readonly lost: number;
+  /**
+   * Bit mask of buckets without whose flights a slot would not have been passed, and whose identity
+   * was not confirmed since: a flight that landed in an emptied bucket is no copy (F3).
+   */
+  readonly leaning: number;
   /** The slot whose absence was followed by a read of the record that did not explain it; or -1. */
   readonly validated: number;
   /** Waves that the incumbent outran, and how far it moved in the fastest of them. */
@@ -118,8 +123,8 @@ export interface FenceRules {
   /** First slot that a flight seen at `highest` leaves in doubt. */
   readonly startOf: (highest: number, window: number) => number;
   readonly probeCounts: (cell: CellCode) => boolean;
-  /** When a bucket's identity makes its poison count. */
-  readonly identity: 'after' | 'before' | 'never';
+  /** What must be confirmed by an identity read begun after it; every value but `after` is wrong. */
+  readonly identity: 'after' | 'poison' | 'before' | 'never';
 }
 
 export const FENCE_RULES: FenceRules = {

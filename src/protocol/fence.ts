@@ -14,12 +14,13 @@
 import { assert } from '../lib/assert.ts';
 import { mayBeDead, nextBarrierDistance, planFirstWave, planWave } from './fence-plan.ts';
 import {
+  classOf,
   countCells,
+  decisiveFlights,
   emptyRow,
   hasBit,
   mergeSeen,
   SEEN_POISON,
-  viewOf,
   withCell,
   type SlotRead,
   type SlotRow,
@@ -69,6 +70,7 @@ export function beginFence(start: FenceStart, options: FenceOptions = FENCE_OPTI
     blindProbes: 0,
     rows: [],
     lost: 0,
+    leaning: 0,
     validated: -1,
     outrun: 0,
     speed: 0,
@@ -96,7 +98,7 @@ export function stepFence(
   const draft: FenceDraft = { ...state, rows: state.rows.slice(), decided: [] };
   const before = rowAt(state.rows, state.slot);
   const { low, high, lost } = state;
-  applyIdentities(draft, answers, options.rules);
+  if (!applyIdentities(draft, answers, options.rules)) return beginAgain(draft, options);
   const raced = applyAnswers(draft, answers, options.rules);
   const outran = (high !== null && draft.low >= high) || (state.outrun > 0 && draft.low > low);
   if (raced || outran) {
@@ -140,18 +142,38 @@ export function revalidateFence(
   return draft;
 }
 
-/** Identity reads of this wave speak for what earlier waves left in the rows, before it is merged. */
-function applyIdentities(draft: FenceDraft, answers: FenceAnswers, rules: FenceRules): void {
+/**
+ * Identity reads of this wave speak for what earlier waves left in the rows, before it is merged.
+ *
+ * @returns false when a slot was passed because of a flight in a bucket that is not the set's any more.
+ */
+function applyIdentities(draft: FenceDraft, answers: FenceAnswers, rules: FenceRules): boolean {
+  let stands = true;
   for (const { bucket, verdict } of answers.identities) {
-    if (verdict === 'unknown') continue;
+    const bit = 1 << bucket;
     if (verdict === 'lost') {
-      draft.lost |= 1 << bucket;
-      continue;
+      if (hasBit(draft.leaning, bucket)) stands = false;
+      draft.lost |= bit;
+    } else if (verdict === 'confirmed') {
+      draft.lost &= ~bit;
+      confirmPoison(draft, bucket);
     }
-    draft.lost &= ~(1 << bucket);
-    confirmPoison(draft, bucket);
+    // A bucket that went silent since is given the benefit of the doubt: its flight was seen.
+    draft.leaning &= ~bit;
   }
-  if (rules.identity === 'after') return;
+  if (rules.identity !== 'after') trustIdentities(draft, rules);
+  return stands;
+}
+
+/** The walk once more from its checkpoint, with what is known of the buckets. */
+function beginAgain(draft: FenceDraft, options: FenceOptions): FenceState {
+  const again = beginFence(draft, options);
+  return { ...again, lost: draft.lost };
+}
+
+/** Variations of the rule that the model shows to be wrong. */
+function trustIdentities(draft: FenceDraft, rules: FenceRules): void {
+  if (rules.identity === 'poison') return;
   for (let bucket = 0; bucket < draft.quorum.buckets; bucket++) {
     if (rules.identity === 'never' || !hasBit(draft.lost, bucket)) confirmPoison(draft, bucket);
   }
@@ -247,7 +269,8 @@ function advance(draft: FenceDraft, options: FenceOptions): void {
   for (; index < draft.rows.length; index++) {
     const row = draft.rows[index]!;
     if (row.slot !== draft.slot) break;
-    if (rules.classify(quorum, viewOf(row, quorum, draft.lost)).kind !== 'committed') break;
+    if (classOf(row, quorum, draft.lost, rules.classify).kind !== 'committed') break;
+    if (rules.identity === 'after') draft.leaning |= decisiveFlights(row, quorum, draft.lost);
     const verdict = row.tried === 'repair' ? 'repaired' : 'committed';
     draft.decided.push({ slot: row.slot, verdict });
     draft.slot++;

@@ -84,7 +84,10 @@ export class FenceWorld {
   /** Registers the set, the chain and an open epoch without flights. */
   async open(record: Partial<EpochRecord> = {}): Promise<EpochRecord> {
     const { metastore } = this.admin.ports;
-    this.#set = await this.setsOf(this.admin.ports).establish(this.copies);
+    this.#set = await this.setsOf(this.admin.ports).establish(
+      this.admin.ports.buckets,
+      this.copies,
+    );
     const chain = { nextEpoch: EPOCH + 1, heads: { express: EPOCH }, attempt: ATTEMPT };
     await metastore.put(chainKey(STAR), encodeRecordValue(chain), 'absent');
     const value: EpochRecord = {
@@ -136,11 +139,22 @@ export class FenceWorld {
 
   poisonBytes(slot: number): Uint8Array {
     const fencedBy = { star: 'other', incarnation: 'x', epoch: 9 };
-    return encodePoison({ star: STAR, epoch: EPOCH, slot, nonce: this.nonce, fencedBy, atMillis: 0 });
+    return encodePoison({
+      star: STAR,
+      epoch: EPOCH,
+      slot,
+      nonce: this.nonce,
+      fencedBy,
+      atMillis: 0,
+    });
   }
 
   /** Stores an object at the bucket itself, without faults and without time. */
-  async plant(slot: number, buckets: readonly number[], bytes = this.flightBytes(slot)): Promise<void> {
+  async plant(
+    slot: number,
+    buckets: readonly number[],
+    bytes = this.flightBytes(slot),
+  ): Promise<void> {
     for (const bucket of buckets) {
       await this.world.bucket(bucket).store.createOnly(slotKey(STAR, EPOCH, slot), bytes);
     }
