@@ -2,6 +2,7 @@
 import type { ResolvedSettings } from '../src/protocol/settings.ts';
 import type { BucketStore } from '../src/ports/bucket-store.ts';
 import { BucketSets, type BucketSet } from './bucket-set.ts';
+import { CollectorActor } from './collector.actor.ts';
 import { FenceActors } from './fence.actor.ts';
 import { StarLease } from './lease.actor.ts';
 import { ensureMetastoreId } from './metastore-id.ts';
@@ -14,6 +15,7 @@ export interface Registered {
   readonly lease: StarLease;
   readonly fences: FenceActors;
   readonly settlements: SettlementActors;
+  readonly collector: CollectorActor;
 }
 
 /** M0: checks the buckets, then registers the lease; nothing is minted before. */
@@ -37,7 +39,15 @@ export async function registerStar(
   const incarnation = await lease.register({ supersede: settings.supersede, signal });
   const by = { star: settings.star, incarnation };
   const fences = new FenceActors(ports, sets, by);
-  return { sets, lease, fences, settlements: new SettlementActors(ports, sets, by) };
+  const settlements = new SettlementActors(ports, sets, by);
+  const collector = new CollectorActor({
+    ports,
+    fences,
+    settlements,
+    everyMillis: settings.collectMillis,
+    isRegistered: (star, other, wait) => lease.isRegistered(star, other, wait),
+  });
+  return { sets, lease, fences, settlements, collector };
 }
 
 export async function mintForStar(

@@ -256,7 +256,8 @@ export class StarActor implements StreamHost {
     void this.#roll.stop(this.#epoch, error);
     this.#recovered.reject(error);
     this.#machine.stop();
-    await Promise.all([this.#registered?.fences.close(), this.#registered?.settlements.close()]);
+    const { collector, fences, settlements } = this.#registered ?? {};
+    await Promise.all([collector?.close(), fences?.close(), settlements?.close()]);
     await this.#registered?.lease.end();
   }
 
@@ -348,6 +349,7 @@ export class StarActor implements StreamHost {
       onFenceProgress: this.#options.onFenceProgress,
     });
     this.#recovered.resolve(result);
+    this.registered.collector.start();
     return { type: 'predecessors.settled' };
   }
 

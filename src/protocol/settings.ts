@@ -46,6 +46,8 @@ const settingsSchema = v.strictObject({
   absorbMillis: v.optional(integer(1, 3_600_000), 60_000),
   /** A lease record unchanged for 1.1 times this plus half a second is dead. */
   sessionTimeoutMillis: v.optional(integer(2_000, 600_000), 15_000),
+  /** How often epochs of other chains that nobody opens are looked for, to settle and sweep them. */
+  collectMillis: v.optional(integer(100, 86_400_000), 60_000),
   createStreamOnOpen: v.optional(v.boolean(), true),
   /** Replaces a live duplicate of this star at start instead of answering STAR_IN_USE. */
   supersede: v.optional(v.boolean(), false),
