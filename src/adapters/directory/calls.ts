@@ -1,5 +1,6 @@
 import { EngineError } from '../../lib/errors.ts';
 import { abortedError } from '../../lib/wait.ts';
+import { Signals } from './signals.ts';
 
 /** One call of a bucket's client while it runs. */
 export interface Call {
@@ -31,6 +32,7 @@ export class Calls {
   readonly #concurrent: number;
   readonly #timeoutMillis: number;
   readonly #queue = new Set<() => void>();
+  readonly #signals = new Signals();
   #active = 0;
   #isClosed = false;
   #idle: (() => void)[] = [];
@@ -59,6 +61,7 @@ export class Calls {
         cancel: () => this.#queue.delete(start),
         timeout: () => this.#timeoutError(request.what),
         timeoutMillis: this.#timeoutMillis,
+        signals: this.#signals,
       });
       if (this.#active < this.#concurrent) start();
       else this.#queue.add(start);
@@ -106,6 +109,7 @@ interface RunningCallOptions<T> {
   readonly cancel: () => void;
   readonly timeout: () => EngineError;
   readonly timeoutMillis: number;
+  readonly signals: Signals;
 }
 
 class RunningCall<T> implements Call {
@@ -125,7 +129,7 @@ class RunningCall<T> implements Call {
     this.#timer.unref();
     if (signal !== undefined) {
       this.#onAbort = () => this.#abandon(abortedError(signal, what));
-      signal.addEventListener('abort', this.#onAbort, { once: true });
+      options.signals.join(signal, this.#onAbort);
     }
   }
 
@@ -166,8 +170,9 @@ class RunningCall<T> implements Call {
 
   #release(): void {
     clearTimeout(this.#timer);
-    if (this.#onAbort !== undefined) {
-      this.#request.signal?.removeEventListener('abort', this.#onAbort);
+    const { signal } = this.#request;
+    if (signal !== undefined && this.#onAbort !== undefined) {
+      this.#options.signals.leave(signal, this.#onAbort);
     }
   }
 }

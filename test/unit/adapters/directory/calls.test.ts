@@ -126,16 +126,25 @@ describe('calls of a bucket', () => {
     expect(await late).toEqual(DONE);
   });
 
-  it('leaves no timer and no listener behind', async () => {
+  it('listens once to a signal of many calls, and leaves nothing behind', async () => {
     const calls = new Calls('bucket', 2, 1_000);
     const controller = new AbortController();
+    const add = vi.spyOn(controller.signal, 'addEventListener');
     const remove = vi.spyOn(controller.signal, 'removeEventListener');
     const answers = Array.from({ length: 5 }, () =>
       calls.run(request(async () => undefined, controller.signal)),
     );
     await Promise.all(answers);
     expect(vi.getTimerCount()).toBe(0);
-    expect(remove).toHaveBeenCalledTimes(5);
+    expect(add).toHaveBeenCalledTimes(1);
+    expect(remove).toHaveBeenCalledTimes(1);
+    const waiting = Array.from({ length: 20 }, () =>
+      calls.run(request(() => new Promise(() => undefined), controller.signal)),
+    );
+    controller.abort();
+    for (const answer of await Promise.all(waiting)) expect(codeOf(answer)).toBe('ABORTED');
+    expect(add).toHaveBeenCalledTimes(2);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it('passes a failure of the work on', async () => {
