@@ -15,14 +15,20 @@ export interface Evictable {
 }
 
 /**
+ * Arenas for batches beyond the standard size are rounded up to steps of it, so that one batch can
+ * use the arena of another: new memory costs more than all that is done with it.
+ */
+const STEP_BYTES = 256 * 1024;
+
+/**
  * All payload memory of a star: open, sealed, in flight, awaiting copies and cached. Bounded by
- * `limitBytes`; arenas of the standard size are reused, larger ones are made for one batch each.
+ * `limitBytes`; arenas are used again, and given up only for one of another size.
  */
 export class ArenaPool {
   readonly limitBytes: number;
   readonly standardBytes: number;
   #usedBytes = 0;
-  readonly #free: Arena[] = [];
+  readonly #free = new Map<number, Arena[]>();
   /** Insertion order is age. */
   readonly #cached = new Set<Evictable>();
   #peakBytes = 0;
@@ -44,24 +50,16 @@ export class ArenaPool {
     return this.#peakBytes;
   }
 
-  /** Whether memory is short enough that background copies should be given up. */
-  get isShort(): boolean {
-    return this.#free.length === 0 && this.#cached.size === 0 && !this.#fits(this.standardBytes);
-  }
-
   /** An arena of at least `sizeBytes`, or undefined when the pool is exhausted for now. */
   acquire(sizeBytes: number): Arena | undefined {
-    const size = Math.max(sizeBytes, this.standardBytes);
+    const size = this.#rounded(sizeBytes);
     for (;;) {
-      if (size === this.standardBytes) {
-        const free = this.#free.pop();
-        if (free !== undefined) return free;
-      }
+      const free = this.#free.get(size)?.pop();
+      if (free !== undefined) return free;
       if (this.#fits(size)) return this.#allocate(size);
-      if (size > this.standardBytes && this.#free.length > 0) {
-        this.#usedBytes -= this.#free.pop()!.sizeBytes;
-        continue;
-      }
+      const larger = this.#takeLarger(size);
+      if (larger !== undefined) return larger;
+      if (this.#dropFree()) continue;
       const oldest = this.#cached.values().next();
       if (oldest.done === true) return undefined;
       this.#cached.delete(oldest.value);
@@ -70,9 +68,9 @@ export class ArenaPool {
   }
 
   release(arena: Arena): void {
-    if (arena.sizeBytes === this.standardBytes) this.#free.push(arena);
-    else this.#usedBytes -= arena.sizeBytes;
-    assert(this.#usedBytes >= 0, 'an arena is released once');
+    const free = this.#free.get(arena.sizeBytes);
+    if (free === undefined) this.#free.set(arena.sizeBytes, [arena]);
+    else free.push(arena);
     this.onRoom();
   }
 
@@ -80,6 +78,35 @@ export class ArenaPool {
   cache(item: Evictable): void {
     this.#cached.add(item);
     this.onRoom();
+  }
+
+  #rounded(sizeBytes: number): number {
+    const beyond = Math.max(0, sizeBytes - this.standardBytes);
+    return this.standardBytes + Math.ceil(beyond / STEP_BYTES) * STEP_BYTES;
+  }
+
+  /** The smallest free arena beyond this size. */
+  #takeLarger(size: number): Arena | undefined {
+    let best: Arena[] | undefined;
+    let bestSize = Infinity;
+    for (const [each, arenas] of this.#free) {
+      if (each <= size || each >= bestSize || arenas.length === 0) continue;
+      best = arenas;
+      bestSize = each;
+    }
+    return best?.pop();
+  }
+
+  /** Gives up one arena that nobody uses; false when there is none. */
+  #dropFree(): boolean {
+    for (const arenas of this.#free.values()) {
+      const arena = arenas.pop();
+      if (arena === undefined) continue;
+      this.#usedBytes -= arena.sizeBytes;
+      assert(this.#usedBytes >= 0, 'an arena is released once');
+      return true;
+    }
+    return false;
   }
 
   #fits(sizeBytes: number): boolean {
