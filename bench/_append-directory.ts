@@ -5,7 +5,7 @@ import { ALL_CREATE_STEPS, replayCreates, storePayload } from './_bare-files.ts'
 import type { CreateSteps, PayloadLoop } from './_bare-files.ts';
 import { CreateLog, meanConcurrency, peakConcurrency } from './_recorder.ts';
 import type { RecordedCreate } from './_recorder.ts';
-import { median, quantile, rounded, rowOf, type Pair, type Row } from './_rows.ts';
+import { cpuSeconds, median, quantile, rounded, rowOf, type Pair, type Row } from './_rows.ts';
 import { Workspace } from './_workspace.ts';
 
 const BUCKETS = 3;
@@ -74,6 +74,9 @@ class Cell {
   readonly #mode: LoadMode;
   readonly #log = new CreateLog();
   readonly #results: LoadResult[] = [];
+  /** Processor milliseconds for each MB of payload. */
+  readonly #engineCpu: number[] = [];
+  readonly #replayCpu: number[] = [];
   #creates: readonly RecordedCreate[] = [];
 
   constructor(workspace: Workspace, scale: Scale, recordBytes: number, mode: LoadMode) {
@@ -122,6 +125,7 @@ class Cell {
     const payloadBytes = batchPayloadBytes(this.#recordBytes);
     const batches = Math.ceil(this.#scale.payloadBytes / payloadBytes);
     this.#log.clear();
+    const cpu = process.cpuUsage();
     const result = await runLoad(loaded.streams, {
       recordBytes: this.#recordBytes,
       batches,
@@ -130,6 +134,7 @@ class Cell {
     await this.#log.idle();
     this.#creates = this.#log.creates.slice();
     this.#results.push(result);
+    this.#engineCpu.push((cpuSeconds(cpu) * 1e9) / result.payloadBytes);
     return result.payloadBytes / result.seconds / 1e6;
   }
 
@@ -145,6 +150,7 @@ class Cell {
   }
 
   async #replay(steps: CreateSteps): Promise<number> {
+    const cpu = process.cpuUsage();
     const seconds = await replayCreates({
       creates: this.#creates,
       concurrency: this.#concurrency(),
@@ -152,7 +158,9 @@ class Cell {
       steps,
       freshFolder: () => this.#workspace.freshFolder(),
     });
-    return this.#results.at(-1)!.payloadBytes / seconds / 1e6;
+    const { payloadBytes } = this.#results.at(-1)!;
+    this.#replayCpu.push((cpuSeconds(cpu) * 1e9) / payloadBytes);
+    return payloadBytes / seconds / 1e6;
   }
 
   #concurrency(): number[] {
@@ -194,6 +202,8 @@ class Cell {
       rowOf(`${name}, of its creates replayed`, 'MB/s', toReplay, {
         target: 0.7,
         ...details,
+        engineCpuMillisPerMB: rounded(median(this.#engineCpu)),
+        floorCpuMillisPerMB: rounded(median(this.#replayCpu)),
         floorLoop: `${steps.write}, ${steps.directorySync} directory sync`,
       }),
       rowOf(`${name}, of the best payload rate`, 'MB/s', toPayload, {

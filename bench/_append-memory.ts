@@ -5,7 +5,7 @@ import type { BucketStore, CreateOutcome } from '../src/ports/bucket-store.ts';
 import { DEFAULT_SETTINGS } from '../src/protocol/settings.ts';
 import { batchOf, batchPayloadBytes, openLoadEngine, runLoad } from './_append-load.ts';
 import type { Load, LoadMode } from './_append-load.ts';
-import { rounded, rowOf, type Pair, type Row } from './_rows.ts';
+import { cpuSeconds, rounded, rowOf, type Pair, type Row } from './_rows.ts';
 
 const MIB = 1 << 20;
 const SHAPES = [
@@ -61,12 +61,6 @@ async function measure(
     engineNanosPerRecord: rounded(1e9 / row.engine),
     floorNanosPerRecord: rounded(1e9 / row.floor),
   };
-}
-
-/** All threads of the process, also those for checksums: what the machine cannot do meanwhile. */
-function cpuSeconds(before: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1e6;
 }
 
 /** Copies flights into memory that it uses again, so that no round pays for new memory. */

@@ -34,6 +34,12 @@ export function rowOf(
   };
 }
 
+/** Processor seconds of all threads of this process: what the machine cannot do meanwhile. */
+export function cpuSeconds(since: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(since);
+  return (user + system) / 1e6;
+}
+
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[sorted.length >> 1]!;
