@@ -3,7 +3,7 @@ import type { ReadOutcome } from '../../ports/bucket-store.ts';
 import type { BucketContext } from './context.ts';
 import { codeOf, unavailable } from './failure.ts';
 import type { DirectoryFileSystem } from './file-system.ts';
-import { placeOf } from './names.ts';
+import { placeOf, type Place } from './names.ts';
 
 /** Reads up to this size are issued together with the question for the file's size. */
 const BLIND_READ_BYTES_MAX = 64 * 1024;
@@ -19,27 +19,42 @@ export async function readObject(
   context: BucketContext,
   { key, start, end, evidence }: ReadRequest,
 ): Promise<ReadOutcome> {
-  const { fileSystem, directories, objects, name } = context;
+  const { fileSystem, objects, name } = context;
   const place = placeOf(key);
   try {
-    if (evidence) {
-      const directory = await directories.acquire(place.directory, 'undefined');
-      if (directory === undefined) return await absent(context);
-      try {
-        await directory.sync('evidence');
-      } finally {
-        directories.release(place.directory);
-      }
-    }
     const path = `${objects.path}/${place.directory}/${place.file}`;
-    return { kind: 'found', ...(await readFile(fileSystem, path, start, end)) };
+    const found = await readFile(fileSystem, path, start, end).catch(undefinedIfAbsent);
+    // After the reading: a sync before it would not cover a name that came in between.
+    if (evidence) await syncDirectoryOf(context, place, found !== undefined);
+    return found === undefined ? await absent(context) : { kind: 'found', ...found };
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT') return { kind: 'unknown', cause: unavailable(error, name) };
-    return await absent(context).catch((cause: unknown) => ({
-      kind: 'unknown',
-      cause: unavailable(cause, name),
-    }));
+    return { kind: 'unknown', cause: unavailable(error, name) };
   }
+}
+
+/** Makes what was seen of a name durable: that it is there, or that it was removed. */
+async function syncDirectoryOf(
+  { directories }: BucketContext,
+  { directory: path }: Place,
+  mustExist: boolean,
+): Promise<void> {
+  const directory = await directories.acquire(path, 'undefined');
+  if (directory === undefined) {
+    if (!mustExist) return;
+    throw new EngineError('BUCKET_UNAVAILABLE', 'a directory went away while it was read', {
+      details: { directory: path },
+    });
+  }
+  try {
+    await directory.sync('evidence');
+  } finally {
+    directories.release(path);
+  }
+}
+
+function undefinedIfAbsent(error: unknown): undefined {
+  if (codeOf(error) !== 'ENOENT') throw error;
+  return undefined;
 }
 
 /**

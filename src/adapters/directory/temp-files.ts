@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { deferred, type Deferred } from '../../lib/wait.ts';
 import type { Processes } from '../../ports/processes.ts';
-import { codeOf } from './failure.ts';
 import type { DirectoryFileSystem } from './file-system.ts';
 import { judgeOwner, ownerPrefix } from './temp-names.ts';
 
@@ -68,9 +67,8 @@ export class TempFiles {
         if (linkCount > 1 || judgeOwner(name, processes) === 'dead') {
           await this.#fileSystem.unlink(path);
         }
-      } catch (error) {
-        // Its owner or another sweep was faster.
-        if (codeOf(error) !== 'ENOENT') throw error;
+      } catch {
+        // Its owner or another sweep was faster, or the file is not ours to remove.
       }
     }
   }

@@ -136,3 +136,44 @@ describe('an object whose creator died before its name', () => {
     expect(await store.createOnly(KEY, BODY)).toEqual({ kind: 'created' });
   });
 });
+
+describe.each(['evidence', 'exists'] as const)('%s of a name that appears meanwhile', (use) => {
+  it.each([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10])(
+    'before call %d of the observer',
+    async (pausedAt) => {
+      const world = new World();
+      const observer = await world.open();
+      await observer.createOnly('a/main/7/1', BODY);
+      let calls = 0;
+      let resume!: () => void;
+      const paused = new Promise<void>((resolve) => (resume = resolve));
+      const reached = new Promise<void>((resolve) => {
+        world.fileSystem.options.before = () => {
+          if (calls++ !== pausedAt) return undefined;
+          resolve();
+          return paused;
+        };
+      });
+      const answering =
+        use === 'evidence'
+          ? observer.readHead(KEY, 10_000, { evidence: true })
+          : observer.createOnly(KEY, pattern(2, 10));
+      const answered = await Promise.race([reached.then(() => 'paused'), answering]);
+      if (answered !== 'paused') return;
+      // The creator publishes and hangs before it makes the name durable.
+      const creator = await world.open();
+      const published = new Promise<void>((resolve) => {
+        world.fileSystem.options.before = (call) => {
+          if (!call.sites.includes('created')) return undefined;
+          resolve();
+          return new Promise(() => undefined);
+        };
+      });
+      await Promise.race([published, creator.createOnly(KEY, BODY)]);
+      resume();
+      const outcome = await answering;
+      if (outcome.kind !== 'found' && outcome.kind !== 'exists') return;
+      expect(await world.isStoredAfterPowerLoss()).toBe(true);
+    },
+  );
+});
