@@ -96,6 +96,7 @@ class AppendRun {
   readonly #startMillis = performance.now();
   #pending: Promise<void>[] = [];
   #failure: Error | undefined;
+  #begun = false;
   #records = 0;
   #batches = 0;
   #bytes = 0;
@@ -114,6 +115,7 @@ class AppendRun {
     stream: Stream,
     batches: AsyncIterable<{ records: Parameters<Stream['submit']>[0]; bodyBytes: number }>,
   ): Promise<void> {
+    this.#begun = true;
     for await (const { records, bodyBytes } of batches) {
       if (this.#pending.length >= this.#inFlight) await this.#pending[0];
       if (this.#failure !== undefined) break;
@@ -156,7 +158,9 @@ class AppendRun {
     return `${formatCount(this.#records)} records  ${formatBytes(this.#bytes)}  ${rate}  ${spark}`;
   }
 
+  /** Says nothing of a run that never came to appending: its error says it all. */
   report(stream: string): void {
+    if (!this.#begun) return;
     this.#progress.end();
     const millis = performance.now() - this.#startMillis;
     const perSecond = 1000 / Math.max(millis, 1e-3);
