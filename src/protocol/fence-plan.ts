@@ -66,14 +66,14 @@ export function planWave(draft: FenceDraft, options: FenceOptions): FenceWave {
       return { ...QUIET, kind: 'observe', slot, identities: draft.leaning };
     }
     if (mayBeDead(draft, row, options)) {
-      return draft.stalls >= STALLS_MAX ? pause(draft, row) : lookAgain(draft, row);
+      return draft.stalls >= STALLS_MAX ? pause(draft, row, options) : confirmDead(draft, row);
     }
   }
   if (!isTight(draft, tuning) && draft.blindProbes < BLIND_PROBES_MAX) {
     return planProbe(draft, row, options);
   }
   if (row === undefined) return planWindow(draft, options);
-  if (draft.stalls >= STALLS_MAX) return pause(draft, row);
+  if (draft.stalls >= STALLS_MAX) return pause(draft, row, options);
   if (row.written && openCells(row) !== 0) return lookAgain(draft, row);
   const found = classOf(row, quorum, lost, rules.classify);
   switch (found.kind) {
@@ -89,7 +89,7 @@ export function planWave(draft: FenceDraft, options: FenceOptions): FenceWave {
         identities: unconfirmed(draft) | maskOf(row, EMPTY),
       };
     case 'undecided':
-      return pause(draft, row);
+      return pause(draft, row, options);
     case 'committed':
     case 'dead':
       break;
@@ -160,9 +160,24 @@ function lookAgain(draft: FenceDraft, row: SlotRow): FenceWave {
   return { ...QUIET, kind: 'observe', slot: row.slot, reads, identities: unconfirmed(draft) };
 }
 
-function pause(draft: FenceDraft, row: SlotRow): FenceWave {
+/**
+ * Identities for poison that would end the walk, and a look at the slots that a writer would have
+ * filled had this one been acknowledged: their watermarks would contradict the cut.
+ */
+function confirmDead(draft: FenceDraft, row: SlotRow): FenceWave {
+  const { quorum, window } = draft;
+  const again = lookAgain(draft, row);
+  const reads = new Reads(quorum.buckets);
+  reads.add(again.reads);
+  reads.probes(gallop(row.slot, Math.floor(Math.log2(window))));
+  reads.probes([row.slot + window]);
+  return { ...again, reads: reads.list() };
+}
+
+function pause(draft: FenceDraft, row: SlotRow, options: FenceOptions): FenceWave {
   let blocked = 0;
-  for (const bucket of blockingBuckets(row, draft.lost)) blocked |= 1 << bucket;
+  const needsPoison = mayBeDead(draft, row, options);
+  for (const bucket of blockingBuckets(row, draft.lost, needsPoison)) blocked |= 1 << bucket;
   return {
     ...QUIET,
     kind: 'undecided',
@@ -235,6 +250,10 @@ class Reads {
       const row = rowAt(draft.rows, slot) ?? emptyRow(slot, this.#buckets);
       if (openCells(row) !== 0) this.#bySlot.set(slot, readOf(row));
     }
+  }
+
+  add(reads: readonly SlotRead[]): void {
+    for (const read of reads) this.#bySlot.set(read.slot, read);
   }
 
   probes(slots: readonly number[]): void {

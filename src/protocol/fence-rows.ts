@@ -202,14 +202,18 @@ export function decisiveFlights(row: SlotRow, quorum: Quorum, lost: number): num
   return flights === quorum.copies ? mask : 0;
 }
 
-/** Buckets whose answer is missing, damaged, or does not count. */
-export function blockingBuckets(row: SlotRow, lost: number): number[] {
+/**
+ * Buckets whose answer is missing, damaged, or does not count.
+ *
+ * @param needsPoison - poison that is not confirmed would decide.
+ */
+export function blockingBuckets(row: SlotRow, lost: number, needsPoison: boolean): number[] {
   const blocked: number[] = [];
   row.cells.forEach((cell, bucket) => {
     const bars =
       cell === UNKNOWN ||
       cell === CORRUPT ||
-      cell === SEEN_POISON ||
+      (cell === SEEN_POISON && needsPoison) ||
       (cell === EMPTY && hasBit(row.avoid, bucket)) ||
       (cell !== POISON && hasBit(lost, bucket));
     if (bars) blocked.push(bucket);

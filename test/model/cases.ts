@@ -18,7 +18,7 @@ export interface ModelCase {
   readonly breaks?: RegExp;
   /** Situations that must have been met, so that a green run says something. */
   readonly floor?: readonly string[];
-  /** Only in the full run. */
+  /** Only in `npm run model`, not among the tests. */
   readonly slow?: boolean;
 }
 
@@ -96,6 +96,7 @@ export const HOLDING: readonly ModelCase[] = [
     name: 'one bucket, slots deleted below the checkpoint',
     bounds: { ...K1, slots: 3, fencers: 2, trim: true },
     floor: ['restart', 'adopt', 'delete', 'published'],
+    slow: true,
   },
   {
     name: 'watermarks, slots deleted below the checkpoint',
@@ -107,6 +108,7 @@ export const HOLDING: readonly ModelCase[] = [
     name: 'poison ahead of the walk',
     bounds: { ...K3, slots: 2, fencers: 1, barrier: true },
     floor: [...walked, 'barrier'],
+    slow: true,
   },
   {
     name: 'barriers of the fence itself',
@@ -139,6 +141,7 @@ export const HOLDING: readonly ModelCase[] = [
     name: 'one bucket is wiped',
     bounds: { ...K3, slots: 2, fencers: 1, wipe: true, writerChecksIdentity: true },
     floor: [...walked, 'wipe'],
+    slow: true,
   },
   {
     name: 'two fencers, one bucket is wiped',
@@ -172,6 +175,7 @@ export const BREAKING: readonly ModelCase[] = [
     rules: { probeCounts: (cell) => cell === 2 || cell === 3 },
     tuning: { exponents: 1 },
     breaks: /F4|F1/,
+    slow: true,
   },
   {
     name: 'cut published without asking for the checkpoint again',
