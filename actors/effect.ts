@@ -26,3 +26,11 @@ export function runEffect<E>(
     },
   );
 }
+
+/** Sends unless the actor has ended: what is over is not told any more. */
+export function sendTo<E>(
+  actor: EventTarget<E> & { getSnapshot(): { readonly status: string } },
+  event: E,
+): void {
+  if (actor.getSnapshot().status === 'active') actor.send(event);
+}

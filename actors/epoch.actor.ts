@@ -16,7 +16,7 @@ import type { ArenaPool } from './arena-pool.ts';
 import type { BucketSet, SetBucket } from './bucket-set.ts';
 import { conditionalPut } from './conditional-write.ts';
 import { Confirmation } from './confirmation.ts';
-import { runEffect } from './effect.ts';
+import { runEffect, sendTo } from './effect.ts';
 import { EpochWriter, type StrandedFlight } from './epoch-writer.ts';
 import type { FenceActors } from './fence.actor.ts';
 import type { Flight } from './flight.ts';
@@ -160,7 +160,7 @@ export class EpochActor {
   }
 
   #send(event: EpochEvent): void {
-    this.#machine.send(event);
+    sendTo<EpochEvent>(this.#machine, event);
   }
 
   #acknowledged(flight: Flight): void {

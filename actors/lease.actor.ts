@@ -86,6 +86,19 @@ export class StarLease {
   }
 
   /**
+   * Bumps now and answers whether the record is still ours: asked before a roll mints, so that a star
+   * which a duplicate has replaced does not supersede that one in turn. Never rejects.
+   */
+  async verify(): Promise<boolean> {
+    await this.#beating;
+    if (this.#state !== 'held') return false;
+    if (this.#beatTimer !== undefined) this.#ports.clock.clearTimeout(this.#beatTimer);
+    this.#startBeat();
+    await this.#beating;
+    return this.isHeld;
+  }
+
+  /**
    * Registers a new incarnation and begins to bump it. Answers the incarnation.
    *
    * Refuses at once when the holder's process lives on this host or its beat is seen; a holder

@@ -14,7 +14,7 @@ import { starMachine, type StarEvent } from '../machines/star.machine.ts';
 import { Admission } from './admission.ts';
 import { ArenaPool } from './arena-pool.ts';
 import type { BucketSets } from './bucket-set.ts';
-import { runEffect } from './effect.ts';
+import { runEffect, sendTo } from './effect.ts';
 import { EpochActor, xstateClock } from './epoch.actor.ts';
 import type { FenceProgress } from './fence.actor.ts';
 import { Flight } from './flight.ts';
@@ -83,7 +83,10 @@ export class StarActor implements StreamHost {
       ports,
       streams: this.streams,
       epoch: () => this.epoch(),
-      mint: () => this.#mint(),
+      mint: async () => {
+        if (!(await this.registered.lease.verify())) throw leaseLostError(settings.star);
+        return this.#mint();
+      },
       useEpoch: (epoch) => {
         this.#epoch = epoch;
       },
@@ -234,7 +237,7 @@ export class StarActor implements StreamHost {
     const limited = linkedSignal(this.ports.clock, options, 'close');
     this.#drainDeadline = limited.signal;
     try {
-      this.#machine.send({ type: 'drain.requested' });
+      sendTo<StarEvent>(this.#machine, { type: 'drain.requested' });
       await this.#ended.promise;
     } finally {
       limited.release();
@@ -328,7 +331,7 @@ export class StarActor implements StreamHost {
 
   /** Runs before any caller's continuation (A3): nothing is admitted until the star has rolled. */
   #epochLost(): void {
-    if (this.#roll.begin()) this.#machine.send({ type: 'epoch.lost' });
+    if (this.#roll.begin()) sendTo<StarEvent>(this.#machine, { type: 'epoch.lost' });
   }
 
   async #rollOn(): Promise<StarEvent> {
@@ -359,7 +362,7 @@ export class StarActor implements StreamHost {
     this.#failure = leaseLostError(star);
     // No roll: whoever registers next mints its own epoch and fences this one.
     this.#roll.begin();
-    this.#machine.send({ type: 'lease.lost' });
+    sendTo<StarEvent>(this.#machine, { type: 'lease.lost' });
     this.#epoch?.writer.halt({ slot: this.#epoch.writer.next, bucket: '', found: 'fenced' });
   }
 

@@ -11,6 +11,7 @@ import { checkBatch, type RecordInput } from '../src/protocol/batch.ts';
 import type { StreamRecord, StreamState } from '../src/protocol/records.ts';
 import { streamMachine, type StreamEvent, type StreamOutcome } from '../machines/stream.machine.ts';
 import { AppendBatch, encodeBatch, type BatchOwner, type Position } from './append-batch.ts';
+import { sendTo } from './effect.ts';
 import { xstateClock, type EpochActor } from './epoch.actor.ts';
 import { Progress } from './progress.ts';
 import { StreamGate, tenureOf, type GateHost } from './stream-gate.ts';
@@ -285,14 +286,14 @@ export class StreamActor implements BatchOwner, LeaderState {
     this.#refuse(
       new EngineError('CLOSED', 'the stream was closed', { details: { stream: this.name } }),
     );
-    this.#machine.send({ type: 'finish.requested', outcome });
+    sendTo<StreamEvent>(this.#machine, { type: 'finish.requested', outcome });
   }
 
   /** The epoch has ended under the stream: nothing more is accepted or served here. */
   lose(error: EngineError): void {
     this.#refuse(error);
     this.#opened.reject(error);
-    this.#machine.send({ type: 'epoch.lost' });
+    sendTo<StreamEvent>(this.#machine, { type: 'epoch.lost' });
   }
 
   stop(error: EngineError): void {

@@ -128,6 +128,24 @@ describe('a roll', () => {
     expect(await bodies(mine)).toEqual(['0', '1']);
   });
 
+  test('M0 a star that a duplicate has replaced halts: it does not supersede that one in turn', async () => {
+    const world = new EngineWorld();
+    const old = await engineOn(world);
+    const stream = await old.open('orders');
+    await stream.append([{ body: 'kept' }]);
+    const successor = await world.open({ copyQuorum: 2, supersede: true });
+    open.push(successor);
+    await successor.recovered();
+    const error: unknown = await stream.append([{ body: 'late' }]).catch((cause: unknown) => cause);
+    expect(EngineError.is(error) && error.kind).toBe('fenced');
+    expect(EngineError.is(error) && error.sideEffects).toBe('none');
+    const again = await successor.open('orders');
+    await again.append([{ body: 'next' }]);
+    expect(await bodies(again)).toEqual(['kept', 'next']);
+    expect((await successor.status()).epochs).toHaveLength(2);
+    await expect(old.open('other')).rejects.toMatchObject({ kind: 'fenced' });
+  });
+
   test('to other constants and another set of buckets; earlier records stay readable', async () => {
     const components = memoryComponents({ buckets: 1 });
     const engine = await createEngine({ components });
