@@ -2,6 +2,7 @@
  * Worlds with one open epoch in any condition, on virtual time: planted slots, an incumbent that
  * writes on, a trimmer that deletes under a walk. What fences is the product.
  */
+import { expect } from 'vitest';
 import { BucketSets } from '../../actors/bucket-set.ts';
 import type { BucketSet } from '../../actors/bucket-set.ts';
 import { FenceActors, type FenceResult } from '../../actors/fence.actor.ts';
@@ -21,6 +22,7 @@ import {
 import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
 import { World, type WorldOptions } from '../../src/testing/world.ts';
 import { encodeFlight } from '../unit/format/samples.ts';
+import { Incumbent, type IncumbentOptions } from './incumbent.ts';
 
 export const STAR = 'star-a';
 export const EPOCH = 7;
@@ -113,6 +115,13 @@ export class FenceWorld {
     return value;
   }
 
+  /** A writer of the epoch in a process of its own; it runs once `run` is called. */
+  async incumbent(options: IncumbentOptions = {}): Promise<Incumbent> {
+    const process = this.world.spawn('incumbent');
+    const set = await this.setsOf(process.ports).resolve(this.#set!.id);
+    return new Incumbent(this, process, set, options);
+  }
+
   setsOf(ports: StarPorts): BucketSets {
     return new BucketSets(ports, METASTORE_ID);
   }
@@ -183,6 +192,13 @@ export class FenceWorld {
     return text;
   }
 
+  /** The whole object in one bucket, or undefined. */
+  async bytes(slot: number, bucket: number): Promise<Uint8Array | undefined> {
+    const key = slotKey(STAR, EPOCH, slot);
+    const found = await this.world.bucket(bucket).store.readHead(key, Number.MAX_SAFE_INTEGER);
+    return found.kind === 'found' ? found.bytes : undefined;
+  }
+
   async record(): Promise<EpochRecord> {
     const key = epochKey(STAR, EPOCH);
     const entry = await this.world.metastore.inner.get(key);
@@ -205,6 +221,19 @@ export class FenceWorld {
     await this.changeRecord({ rewritten: slot, trimmed: slot });
     for (let each = trimmed; each < slot; each++) await this.remove(each);
     await this.changeRecord({ swept: slot });
+  }
+}
+
+/** Checks what a published cut means for the stored slots and for what a writer acknowledged. */
+export async function checkCut(world: FenceWorld, cut: number, released: number): Promise<void> {
+  const record = await world.record();
+  expect(record).toMatchObject({ state: 'fenced', cut });
+  expect(released, 'F1/F2').toBeLessThanOrEqual(cut);
+  const dead = (await world.cells(cut)).split('p').length - 1;
+  expect(dead, 'the cut is dead').toBeGreaterThan(world.buckets - world.copies);
+  for (let slot = record.trimmed; slot < cut; slot++) {
+    const flights = (await world.cells(slot)).split('f').length - 1;
+    expect(flights, `F4 slot ${slot}`).toBeGreaterThanOrEqual(world.copies);
   }
 }
 
