@@ -1,129 +1,39 @@
 /**
- * Planted breaks. Each stands in for a mistake that an engine could make, and names the checkers
- * that must notice it; test/sim/mutants.sim.test.ts shows that they do. All work from outside: by
- * ports that lie, or by the rules of the walk, so that the product has no switch for any of them.
+ * Planted breaks, at least one for each checker. Each stands for a mistake that an engine could
+ * make; test/sim/mutants.sim.test.ts shows that the checker notices it, with all others deaf.
  */
-import type { StarPorts } from '../../actors/ports.ts';
 import { encodePreamble, parsePreamble } from '../../src/format/preamble.ts';
-import type { BucketStore, CreateOutcome, ReadOutcome } from '../../src/ports/bucket-store.ts';
-import type { MetaEntry, Metastore, MetaVersion, PutResult } from '../../src/ports/metastore.ts';
+import type { MetaEntry } from '../../src/ports/metastore.ts';
 import { FENCE_RULES, type FenceRules } from '../../src/protocol/fence.ts';
 import { encodeRecordValue } from '../../src/protocol/records.ts';
 import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
+import {
+  jsonOf,
+  lyingBuckets,
+  lyingMetastore,
+  rewriting,
+  type Json,
+  type Mutation,
+} from './lies.ts';
 import { addressOf } from './slot-index.ts';
 
 export interface Mutant {
   readonly name: string;
-  /** Rules of which one must be reported. */
-  readonly kills: readonly string[];
-  readonly mutate?: (ports: StarPorts, process: SimulatedProcess) => StarPorts;
-  readonly rules?: Partial<FenceRules>;
+  /** The checker that must notice. */
+  readonly rule: string;
+  readonly mutate?: Mutation;
+  /** Rules of the walk that are changed. */
+  readonly walk?: Partial<FenceRules>;
   /** Seeds of this shape only: K / W as `3/2`. */
   readonly quorum?: string;
-}
-
-type Create = (
-  key: string,
-  bytes: Uint8Array,
-  next: () => Promise<CreateOutcome>,
-) => Promise<CreateOutcome>;
-type Read = (key: string, next: () => Promise<ReadOutcome>) => Promise<ReadOutcome>;
-type Put = (
-  key: string,
-  value: Uint8Array,
-  send: (value: Uint8Array) => Promise<PutResult>,
-) => Promise<PutResult>;
-
-function buckets(lie: {
-  readonly create?: (bucket: BucketStore, process: SimulatedProcess) => Create;
-  readonly read?: (bucket: BucketStore, process: SimulatedProcess) => Read;
-}): NonNullable<Mutant['mutate']> {
-  return (ports, process) => {
-    const lying = ports.buckets.map((bucket) => lyingBucket(bucket, process, lie));
-    return {
-      ...ports,
-      buckets: lying,
-      bucketByName: (name) => lying.find((bucket) => bucket.name === name),
-    };
-  };
-}
-
-function lyingBucket(
-  inner: BucketStore,
-  process: SimulatedProcess,
-  lie: Parameters<typeof buckets>[0],
-): BucketStore {
-  const create = lie.create?.(inner, process);
-  const read = lie.read?.(inner, process);
-  return {
-    name: inner.name,
-    createOnly: (key, bytes, options) => {
-      const next = (): Promise<CreateOutcome> => inner.createOnly(key, bytes, options);
-      return create === undefined ? next() : create(key, bytes, next);
-    },
-    readHead: (key, length, options) => {
-      const next = (): Promise<ReadOutcome> => inner.readHead(key, length, options);
-      return read === undefined ? next() : read(key, next);
-    },
-    readRange: (key, start, end, options) => inner.readRange(key, start, end, options),
-    delete: (key, options) => inner.delete(key, options),
-    deleteMany: (keys, options) => inner.deleteMany(keys, options),
-    list: (prefix, options) => inner.list(prefix, options),
-    probe: (options) => inner.probe(options),
-    close: () => inner.close(),
-  };
-}
-
-function metastore(lie: {
-  readonly put?: (process: SimulatedProcess) => Put;
-  readonly lastChild?: (
-    inner: Metastore,
-    prefix: string,
-    found: MetaEntry | undefined,
-  ) => Promise<MetaEntry | undefined>;
-}): NonNullable<Mutant['mutate']> {
-  return (ports, process) => {
-    const inner = ports.metastore;
-    const put = lie.put?.(process);
-    const lying: Metastore = {
-      get: (key, options) => inner.get(key, options),
-      put: (key, value, expected: MetaVersion | 'absent', options) => {
-        const send = (sent: Uint8Array): Promise<PutResult> =>
-          inner.put(key, sent, expected, options);
-        return put === undefined ? send(value) : put(key, value, send);
-      },
-      delete: (key, expected, options) => inner.delete(key, expected, options),
-      floor: (key, lowerBound, options) => inner.floor(key, lowerBound, options),
-      lastChild: async (prefix, options) => {
-        const found = await inner.lastChild(prefix, options);
-        return lie.lastChild === undefined ? found : lie.lastChild(inner, prefix, found);
-      },
-      children: (prefix, options) => inner.children(prefix, options),
-      barrier: (partition, options) => inner.barrier(partition, options),
-      watch: (prefix, listener) => inner.watch(prefix, listener),
-      close: () => inner.close(),
-    };
-    return { ...ports, metastore: lying };
-  };
-}
-
-/** Changes the JSON of a value on its way to the metastore. */
-function rewriting(
-  pattern: RegExp,
-  change: (record: Record<string, unknown>, process: SimulatedProcess) => Record<string, unknown>,
-): NonNullable<Mutant['mutate']> {
-  return metastore({
-    put: (process) => (key, value, send) => {
-      if (!pattern.test(key)) return send(value);
-      const record = JSON.parse(new TextDecoder().decode(value)) as Record<string, unknown>;
-      return send(encodeRecordValue(change(record, process)));
-    },
-  });
 }
 
 const EPOCH = /^chains\/[^/]+\/\d+$/;
 const WRITER = /^streams\/[^/]+\/writer$/;
 const ROW = /^streams\/[^/]+\/refs\//;
+const EMPTY_CELL = 1;
+const POISON_CELL = 3;
+const INTACT: FenceRules = { ...FENCE_RULES };
 
 function kindOf(bytes: Uint8Array): 'flight' | 'poison' | undefined {
   const read = parsePreamble(bytes);
@@ -143,7 +53,7 @@ function resealed(bytes: Uint8Array): Uint8Array {
   return copy;
 }
 
-function movedCut(by: (process: SimulatedProcess) => number): NonNullable<Mutant['mutate']> {
+function movedCut(by: (process: SimulatedProcess) => number): Mutation {
   return rewriting(EPOCH, (record, process) =>
     typeof record['cut'] === 'number'
       ? { ...record, cut: Math.max(Number(record['checkpoint']), record['cut'] + by(process)) }
@@ -151,161 +61,199 @@ function movedCut(by: (process: SimulatedProcess) => number): NonNullable<Mutant
   );
 }
 
+const everyConflictCounts = lyingBuckets(() => ({
+  async create(key, bytes, send) {
+    const outcome = await send(bytes);
+    return outcome.kind === 'exists' && isFlight(key, bytes) ? { kind: 'created' } : outcome;
+  },
+}));
+
+const smallBlockingSet: Partial<FenceRules> = {
+  blockingSet: ({ buckets, copies }) => Math.max(1, buckets - copies),
+  classify: (quorum, seen) => {
+    const found = INTACT.classify(quorum, seen);
+    if (found.kind === 'committed') return found;
+    const poisons = seen.subarray(0, quorum.buckets).filter((cell) => cell === POISON_CELL).length;
+    return poisons >= Math.max(1, quorum.buckets - quorum.copies) ? { kind: 'dead' } : found;
+  },
+};
+
+const silenceIsPoison: Partial<FenceRules> = {
+  classify: (quorum, seen) =>
+    INTACT.classify(
+      quorum,
+      seen.map((cell) => (cell === 0 ? POISON_CELL : cell)),
+    ),
+};
+
+const lastRowButOne = lyingMetastore((inner) => ({
+  async lastChild(prefix, found) {
+    if (found === undefined || !prefix.endsWith('/refs/')) return found;
+    return (await inner.children(prefix)).at(-2) ?? found;
+  },
+}));
+
+/** Acknowledges rows without storing them, and shows them to nobody else. */
+const rowsInMemory = lyingMetastore(() => {
+  const rows = new Map<string, MetaEntry>();
+  return {
+    put: async (key, value, expected, send) => {
+      if (!ROW.test(key) || expected !== 'absent') return send(value);
+      rows.set(key, { key, value: value.slice(), version: `memory ${rows.size}` });
+      return { kind: 'applied', version: `memory ${rows.size - 1}` };
+    },
+    lastChild: (prefix, found) => {
+      const own = [...rows.values()].filter(({ key }) => key.startsWith(prefix));
+      return [...own, ...(found === undefined ? [] : [found])]
+        .sort((a, b) => (a.key < b.key ? -1 : 1))
+        .at(-1);
+    },
+  };
+});
+
+/** Shows the writer a cut one slot below the published one. */
+const lowCutForWriter = lyingMetastore((_inner, process) => ({
+  found: (entry) => {
+    if (!EPOCH.test(entry.key) || !entry.key.startsWith(`chains/${starOf(process)}/`)) return entry;
+    const record = jsonOf(entry.value);
+    const cut = Number(record['cut'] ?? 0);
+    if (cut <= Number(record['checkpoint'])) return entry;
+    return { ...entry, value: encodeRecordValue({ ...record, cut: cut - 1 }) };
+  },
+}));
+
+/** Takes every tenure for the own one. */
+const everyTenureIsOwn = lyingMetastore(() => {
+  let own: Json | undefined;
+  return {
+    put: (key, value, _expected, send) => {
+      if (EPOCH.test(key)) {
+        const { star, incarnation, epoch, class: storageClass, state } = jsonOf(value);
+        if (state === 'open') own = { star, incarnation, class: storageClass, epoch };
+      }
+      return send(value);
+    },
+    found: (entry) => {
+      if (!WRITER.test(entry.key) || own === undefined) return entry;
+      const record = jsonOf(entry.value);
+      if (record['kind'] !== 'tenure') return entry;
+      return { ...entry, value: encodeRecordValue({ ...record, tenure: own }) };
+    },
+  };
+});
+
+/** Finds the slot after the highest written one empty without looking. */
+const blindConfirmation = lyingBuckets((_bucket, process) => {
+  const highest = new Map<number, number>();
+  return {
+    create: (key, bytes, send) => {
+      const address = addressOf(key);
+      if (address !== undefined && isFlight(key, bytes) && address.star === starOf(process)) {
+        highest.set(address.epoch, Math.max(highest.get(address.epoch) ?? -1, address.slot));
+      }
+      return send(bytes);
+    },
+    readHead: async (key, ask) => {
+      const address = addressOf(key);
+      if (address?.star !== starOf(process)) return ask();
+      const isNext = address.slot === (highest.get(address.epoch) ?? -1) + 1;
+      return isNext && highest.has(address.epoch) ? { kind: 'absent' } : ask();
+    },
+  };
+});
+
+function starOf(process: SimulatedProcess): string {
+  return process.name.split('.')[0]!;
+}
+
 export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a bucket says created and stores nothing',
-    kills: ['A1'],
-    mutate: buckets({
-      create: (bucket) => async (key, bytes, next) =>
-        bucket.name === 'bucket-0' && isFlight(key, bytes) ? { kind: 'created' } : next(),
-    }),
+    rule: 'A1',
+    mutate: lyingBuckets((bucket) => ({
+      create: async (key, bytes, send) =>
+        bucket.name === 'bucket-0' && isFlight(key, bytes) ? { kind: 'created' } : send(bytes),
+    })),
   },
+  { name: 'every 412 counts as an own copy', rule: 'A1', mutate: everyConflictCounts },
   {
     name: 'a flight of unknown outcome is sealed anew before it is sent again',
-    kills: ['A2'],
-    mutate: buckets({
-      create: (bucket) => {
-        const tried = new Set<string>();
-        return (key, bytes, next) => {
-          if (!isFlight(key, bytes)) return next();
-          if (tried.has(key)) return bucket.createOnly(key, resealed(bytes));
+    rule: 'A2',
+    mutate: lyingBuckets(() => {
+      const tried = new Set<string>();
+      return {
+        create: (key, bytes, send) => {
+          const again = isFlight(key, bytes) && tried.has(key);
           tried.add(key);
-          return next();
-        };
-      },
+          return send(again ? resealed(bytes) : bytes);
+        },
+      };
     }),
   },
   {
     name: 'a writer does not recognise poison',
-    kills: ['A3'],
-    mutate: buckets({
-      create: () => async (key, bytes, next) => {
-        const outcome = await next();
+    rule: 'A3',
+    mutate: lyingBuckets(() => ({
+      async create(key, bytes, send) {
+        const outcome = await send(bytes);
         const blind =
           outcome.kind === 'exists' && isFlight(key, bytes) && kindOf(outcome.head) === 'poison';
         return blind ? { kind: 'unknown', cause: undefined as never } : outcome;
       },
-      read: () => async (_key, next) => {
-        const outcome = await next();
+      async readHead(_key, ask) {
+        const outcome = await ask();
         const blind = outcome.kind === 'found' && kindOf(outcome.bytes) === 'poison';
         return blind ? { kind: 'absent' } : outcome;
       },
-    }),
-  },
-  {
-    name: 'every 412 counts as an own copy',
-    kills: ['A1'],
-    mutate: buckets({
-      create: () => async (key, bytes, next) => {
-        const outcome = await next();
-        return outcome.kind === 'exists' && isFlight(key, bytes) ? { kind: 'created' } : outcome;
-      },
-    }),
+    })),
   },
   {
     name: 'an unknown outcome counts as a copy',
-    kills: ['A1', 'A4'],
-    mutate: buckets({
-      create: () => async (key, bytes, next) => {
-        const outcome = await next();
+    rule: 'A4',
+    mutate: lyingBuckets(() => ({
+      async create(key, bytes, send) {
+        const outcome = await send(bytes);
         return outcome.kind === 'unknown' && isFlight(key, bytes) ? { kind: 'created' } : outcome;
       },
-    }),
+    })),
   },
-  {
-    name: 'a copy counts before anything proves it, though it is there',
-    kills: ['A4'],
-    mutate: buckets({
-      create: () => async (key, bytes, next) => {
-        if (!isFlight(key, bytes)) return next();
-        // Right in most cases, which is why only the missing evidence gives it away.
-        void next();
-        return { kind: 'created' };
-      },
-    }),
-  },
-  {
-    name: 'a fencer takes a poison of unknown outcome for placed',
-    kills: ['F1', 'F2', 'F3', 'F4'],
-    mutate: buckets({
-      create: () => async (key, bytes, next) => {
-        const outcome = await next();
-        const lies = addressOf(key) !== undefined && kindOf(bytes) === 'poison';
-        return lies && outcome.kind !== 'created' ? { kind: 'created' } : outcome;
-      },
-      read: () => async (_key, next) => next(),
-    }),
-  },
+  { name: 'a writer drops the last slot below the cut', rule: 'A5', mutate: lowCutForWriter },
+  { name: 'the cut is published one slot low', rule: 'F1', mutate: movedCut(() => -1) },
   {
     name: 'the blocking set is one bucket too small',
-    kills: ['F1', 'F2'],
+    rule: 'F1',
+    walk: smallBlockingSet,
     quorum: '3/2',
-    rules: {
-      classify: (quorum, seen) => {
-        const found = FENCE_RULES_INTACT.classify(quorum, seen);
-        if (found.kind === 'committed') return found;
-        const poisons = seen.subarray(0, quorum.buckets).filter((cell) => cell === 3).length;
-        return poisons >= quorum.buckets - quorum.copies ? { kind: 'dead' } : found;
-      },
-    },
   },
+  { name: 'buckets that do not answer count as poisoned', rule: 'F1', walk: silenceIsPoison },
   {
-    name: 'a slot with a flight is poisoned instead of repaired',
-    kills: ['F3', 'F1', 'F2', 'F4'],
-    rules: {
-      classify: (quorum, seen) => {
-        const found = FENCE_RULES_INTACT.classify(quorum, seen);
-        return found.kind === 'repair' ? { kind: 'poison', bucket: found.empty[0]! } : found;
-      },
-    },
+    name: 'the writer outruns a blocking set that is too small',
+    rule: 'F2',
+    walk: smallBlockingSet,
+    quorum: '5/3',
   },
-  {
-    name: 'buckets that do not answer count as poisoned',
-    kills: ['F1', 'F2'],
-    rules: {
-      classify: (quorum, seen) => {
-        const guess = seen.map((cell) => (cell === 0 ? 3 : cell));
-        return FENCE_RULES_INTACT.classify(quorum, guess);
-      },
-    },
-  },
-  { name: 'the cut is published one slot low', kills: ['F1'], mutate: movedCut(() => -1) },
-  { name: 'the cut is published one slot high', kills: ['F4', 'F1'], mutate: movedCut(() => 1) },
   {
     name: 'two fencers derive different cuts',
-    kills: ['F3'],
-    mutate: movedCut((process) => (process.name.startsWith('a') ? 0 : 1)),
+    rule: 'F3',
+    mutate: movedCut((process) => (starOf(process) === 'a' ? 0 : 1)),
   },
+  { name: 'the cut is published one slot high', rule: 'F4', mutate: movedCut(() => 1) },
   {
-    name: 'the writer record is taken for written before it is',
-    kills: ['T1'],
-    mutate: metastore({
-      put: () => async (key, value, send) => {
-        if (!WRITER.test(key)) return send(value);
-        void send(value).catch(() => undefined);
-        return { kind: 'applied', version: 'not known yet' };
+    name: 'a slot with a flight is poisoned instead of repaired',
+    rule: 'C',
+    walk: {
+      classify: (quorum, seen) => {
+        const found = INTACT.classify(quorum, seen);
+        return found.kind === 'repair'
+          ? { kind: 'poison', bucket: seen.indexOf(EMPTY_CELL) }
+          : found;
       },
-    }),
+    },
   },
-  {
-    name: 'a stream is released above its tail',
-    kills: ['N'],
-    mutate: rewriting(WRITER, (record) =>
-      record['kind'] === 'released' ? { ...record, tail: Number(record['tail']) + 1 } : record,
-    ),
-  },
-  {
-    name: 'the checkpoint runs one slot ahead of the rows',
-    kills: ['B', 'F3', 'internal'],
-    mutate: rewriting(EPOCH, (record) =>
-      record['state'] === 'open' && Number(record['checkpoint']) > 0
-        ? { ...record, checkpoint: Number(record['checkpoint']) + 1 }
-        : record,
-    ),
-  },
+  { name: 'rows are acknowledged and not stored', rule: 'S3', mutate: rowsInMemory },
   {
     name: 'a row maps a neighbouring slot',
-    kills: ['S4'],
+    rule: 'S4',
     mutate: rewriting(ROW, (record) => ({
       ...record,
       spans: (record['spans'] as { slot: number }[]).map((span) => ({
@@ -315,36 +263,43 @@ export const MUTANTS: readonly Mutant[] = [
     })),
   },
   {
-    name: 'the tail is taken from the last row but one',
-    kills: ['T2', 'S4', 'A1', 'N', 'internal'],
-    mutate: metastore({
-      lastChild: async (inner, prefix, found) => {
-        if (found === undefined || !prefix.endsWith('/refs/')) return found;
-        return (await inner.children(prefix)).at(-2) ?? found;
-      },
-    }),
+    name: 'the checkpoint runs one slot ahead of the rows',
+    rule: 'B',
+    mutate: rewriting(EPOCH, (record) =>
+      record['state'] === 'open' && Number(record['checkpoint']) > 0
+        ? { ...record, checkpoint: Number(record['checkpoint']) + 1 }
+        : record,
+    ),
   },
   {
-    name: 'an empty slot is taken for a confirmation, whatever stands in it',
-    kills: ['L1'],
-    mutate: buckets({
-      read: () => async (key, next) => {
-        const outcome = await next();
-        const blind = outcome.kind === 'found' && kindOf(outcome.bytes) === 'poison';
-        return blind && addressOf(key) !== undefined ? { kind: 'absent' } : outcome;
+    name: 'the writer record is taken for written before it is',
+    rule: 'T1',
+    mutate: lyingMetastore(() => ({
+      put: async (key, value, _expected, send) => {
+        if (!WRITER.test(key)) return send(value);
+        void send(value).catch(() => undefined);
+        return { kind: 'applied', version: 'not known yet' };
       },
-    }),
+    })),
   },
+  { name: 'the tail is taken from the last row but one', rule: 'T2', mutate: lastRowButOne },
+  { name: 'every tenure is taken for the own one', rule: 'T6', mutate: everyTenureIsOwn },
+  {
+    name: 'a stream is released above its tail',
+    rule: 'N',
+    mutate: rewriting(WRITER, (record) =>
+      record['kind'] === 'released' ? { ...record, tail: Number(record['tail']) + 1 } : record,
+    ),
+  },
+  { name: 'a tail is confirmed without looking', rule: 'L1', mutate: blindConfirmation },
 ];
 
-const FENCE_RULES_INTACT: FenceRules = { ...FENCE_RULES };
-
 /** Runs with the rules of the walk changed, and puts them back. */
-export async function withRules<T>(rules: Partial<FenceRules>, run: () => Promise<T>): Promise<T> {
+export async function withWalk<T>(rules: Partial<FenceRules>, run: () => Promise<T>): Promise<T> {
   Object.assign(FENCE_RULES, rules);
   try {
     return await run();
   } finally {
-    Object.assign(FENCE_RULES, FENCE_RULES_INTACT);
+    Object.assign(FENCE_RULES, INTACT);
   }
 }

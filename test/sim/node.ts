@@ -113,12 +113,11 @@ export class SimulatedNode {
     this.#isStopped = true;
     const process = this.#process;
     const engine = this.engine;
-    if (engine === undefined || process === undefined) return;
-    const closed = engine.close({ timeoutMillis }).catch((error: unknown) => {
+    const closed = engine?.close({ timeoutMillis }).catch((error: unknown) => {
       this.notice(error, undefined);
     });
-    await Promise.race([closed, process.death]);
-    process.crash();
+    await Promise.race([closed, process?.death]);
+    process?.crash();
   }
 
   async #serve(process: SimulatedProcess): Promise<void> {

@@ -21,6 +21,8 @@ export interface StormOptions {
   readonly config?: StormConfig;
   readonly mutate?: (ports: StarPorts, process: SimulatedProcess) => StarPorts;
   readonly keepLines?: number;
+  /** Only these rules count. */
+  readonly rules?: readonly string[];
 }
 
 /** @throws SimulationFailure when an invariant does not hold. */
@@ -37,6 +39,7 @@ export async function runStorm(seed: number, options: StormOptions = {}): Promis
       ? {}
       : { history: new History({ keepLines: options.keepLines }) }),
     ...(options.mutate === undefined ? {} : { mutate: options.mutate }),
+    rules: options.rules,
   });
   await harness.until(play(harness, config), 'the end of the storm');
   const { scheduler } = harness.world;

@@ -1,4 +1,5 @@
 /** The cut: F1 above all acknowledged slots, F3 the same for all, F4 no holes below, poison at it. */
+import { parsePreamble } from '../../../src/format/preamble.ts';
 import { epochRecord, parseRecordValue } from '../../../src/protocol/records.ts';
 import type { BucketCall } from '../../../src/testing/bucket-fates.ts';
 import type { MetaCall } from '../../../src/testing/meta-fates.ts';
@@ -105,3 +106,41 @@ function isBack(before: EpochChange['record'], after: EpochChange['record']): bo
     after.nonce !== before.nonce
   );
 }
+
+/**
+ * C: completing a slot wins over killing it. Whoever was shown a flight in a slot since the epoch was
+ * last quiet does not send poison for that slot.
+ */
+export class CompletionChecker implements Checker {
+  readonly #context: CheckContext;
+  /** When a process was last shown a flight in a slot. */
+  readonly #shown = new Map<string, number>();
+
+  constructor(context: CheckContext) {
+    this.#context = context;
+  }
+
+  bucketAnswered(call: BucketCall, outcome: { readonly kind: string }): void {
+    if (addressOf(call.key) === undefined) return;
+    const { bytes, head } = outcome as { readonly bytes?: Uint8Array; readonly head?: Uint8Array };
+    const shown = outcome.kind === 'found' ? bytes : outcome.kind === 'exists' ? head : undefined;
+    const read = shown === undefined ? undefined : parsePreamble(shown);
+    if (read?.ok !== true || read.preamble.kind !== 'flight') return;
+    this.#shown.set(`${call.process} ${call.key}`, this.#context.world.scheduler.time);
+  }
+
+  bucketSent(call: BucketCall): void {
+    if (call.op !== 'createOnly' || addressOf(call.key) === undefined) return;
+    const read = parsePreamble(call.bytes!);
+    if (!read.ok || read.preamble.kind !== 'poison') return;
+    const at = this.#shown.get(`${call.process} ${call.key}`);
+    // A later fence of the same process begins anew and may find the holder of the flight silent.
+    if (at === undefined || this.#context.world.scheduler.time - at > FORGOTTEN_MILLIS) return;
+    this.#context.fail(
+      'C',
+      `${call.process} poisons ${call.key} after it was shown a flight there`,
+    );
+  }
+}
+
+const FORGOTTEN_MILLIS = 1_000;
