@@ -49,7 +49,10 @@ export function judgePredecessor(facts: PredecessorFacts): 'settle' | 'held' {
   return registered ? 'held' : 'settle';
 }
 
-/** Whether a released record and the tail row certify each other; tail 0 needs no row. */
+/**
+ * Whether a released record and the tail row certify each other; tail 0 needs no row. T4: who built
+ * the row is never asked, that lags a change of writer by one absorb.
+ */
 export function isCleanRelease(
   released: { readonly tenure: Tenure; readonly tail: number },
   last: RefRow | undefined,
