@@ -1,30 +1,21 @@
 /**
- * Group commit: conditional writes wait in a queue until LMDB grants the write lock, and only then
- * does the transaction take whatever is queued. So a write that is still queued was certainly not
- * applied, and under load one flush to disk carries many writes.
+ * Group commit: conditional writes wait in a queue while the group before them is committed, and
+ * then go to disk together, with one flush. So a write that still waits was certainly not applied.
  */
 import { EngineError } from '../../lib/errors.ts';
 import { deferred } from '../../lib/wait.ts';
 import type { Deferred } from '../../lib/wait.ts';
 import { closedError } from './failures.ts';
 
-/** The part of an LMDB database that commits. */
-export interface CommitTarget {
-  /** Runs `run` inside a write transaction; an exception undoes everything `run` did. */
-  childTransaction<T>(run: () => T): Promise<T>;
-  /** Resolves when everything committed before is on disk. */
-  readonly flushed: PromiseLike<unknown>;
-}
-
 export interface CommitQueueOptions<W, A> {
-  readonly target: CommitTarget;
-  /** Judges and applies the writes, in order, inside the transaction. One answer per write. */
-  readonly apply: (writes: readonly W[]) => readonly Answer<A>[];
+  /**
+   * Judges, applies and makes durable the writes, in order. One answer per write. Throws only when
+   * it did not begin.
+   */
+  readonly commit: (writes: readonly W[]) => Promise<readonly Answer<A>[]>;
   readonly bytesOf: (write: W) => number;
   /** Called after a group is on disk, before its writers are answered. Must not throw. */
   readonly onCommitted: () => void;
-  /** The error of a commit that failed, for every write of its group. */
-  readonly failureOf: (cause: unknown, groupBytes: number) => EngineError;
   readonly timeoutMillis: number;
   /** Writes beyond this many that wait are refused. */
   readonly queueMax: number;
@@ -45,7 +36,7 @@ const GROUP_BYTES_MAX = 4 * 1024 * 1024;
 
 export class CommitQueue<W, A> {
   readonly #options: CommitQueueOptions<W, A>;
-  /** Writes not taken by a transaction yet; those that gave up stay until they are skipped. */
+  /** Writes not handed to the database yet; those that gave up stay until they are skipped. */
   #queue: Pending<W, A>[] = [];
   #unanswered = 0;
   #running = false;
@@ -58,7 +49,7 @@ export class CommitQueue<W, A> {
   /**
    * Resolves when the write was judged and, if applied, is on disk.
    *
-   * @throws EngineError ABORTED (side effects `possible` once the transaction holds the write),
+   * @throws EngineError ABORTED (side effects `possible` once the database has the write),
    *   METASTORE_UNAVAILABLE (never applied), METASTORE_INDETERMINATE, CLOSED
    */
   submit(write: W, signal: AbortSignal | undefined): Promise<A> {
@@ -100,33 +91,31 @@ export class CommitQueue<W, A> {
   #start(): void {
     if (this.#running) return;
     this.#running = true;
-    void this.#commit().finally(() => {
-      this.#running = false;
-      if (this.#queue.length > 0) this.#start();
+    // In a later turn, so that writes of one turn share a commit.
+    setImmediate(() => {
+      void this.#commit().finally(() => {
+        this.#running = false;
+        if (this.#queue.length > 0) this.#start();
+      });
     });
   }
 
   /** Commits one group and answers its writers. Never rejects. */
   async #commit(): Promise<void> {
-    const { target, apply, onCommitted, failureOf } = this.#options;
-    let group: readonly Pending<W, A>[] = [];
-    let answers: readonly Answer<A>[] = [];
-    let failure: EngineError | undefined;
+    const group = this.#takeGroup();
+    if (group.length === 0) return;
+    let answers: readonly Answer<A>[];
     try {
-      await target.childTransaction(() => {
-        group = this.#takeGroup();
-        answers = apply(group.map((pending) => pending.write));
-      });
-      await target.flushed;
+      answers = await this.#options.commit(group.map((pending) => pending.write));
+      this.#options.onCommitted();
     } catch (cause) {
-      failure = failureOf(cause, this.#bytesOf(group));
+      const error = new EngineError('METASTORE_UNAVAILABLE', 'the metastore cannot be written', {
+        cause,
+      });
+      answers = group.map(() => ({ kind: 'error', error }));
     }
-    if (failure === undefined) onCommitted();
-    // A transaction that failed without a group never began: nothing of the queue was applied.
-    else if (group.length === 0) group = this.#takeGroup();
     group.forEach((pending, index) => {
-      if (pending.state === 'settled') return;
-      pending.settle(failure === undefined ? answers[index]! : { kind: 'error', error: failure });
+      if (pending.state !== 'settled') pending.settle(answers[index]!);
     });
   }
 
@@ -149,10 +138,6 @@ export class CommitQueue<W, A> {
     return group;
   }
 
-  #bytesOf(group: readonly Pending<W, A>[]): number {
-    return group.reduce((sum, pending) => sum + this.#options.bytesOf(pending.write), 0);
-  }
-
   #giveUp(pending: Pending<W, A>, errorOf: (state: 'queued' | 'submitted') => EngineError): void {
     if (pending.state !== 'settled') {
       pending.settle({ kind: 'error', error: errorOf(pending.state) });
@@ -172,7 +157,10 @@ function queueFull(max: number): EngineError {
 
 function timedOut(state: 'queued' | 'submitted'): EngineError {
   return state === 'queued'
-    ? new EngineError('METASTORE_UNAVAILABLE', 'the metastore did not grant its write lock in time')
+    ? new EngineError(
+        'METASTORE_UNAVAILABLE',
+        'the metastore was busy with other writes for too long',
+      )
     : new EngineError('METASTORE_INDETERMINATE', 'the metastore did not commit in time', {
         sideEffects: 'possible',
       });

@@ -1,19 +1,23 @@
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import type { Database, RootDatabase } from 'lmdb';
 import { EngineError } from '../../lib/errors.ts';
 import { checkFile, prepareDirectory, syncDirectories } from './file-check.ts';
 import { corruptFile, lmdbError } from './failures.ts';
+import { VersionSource } from './versions.ts';
 
 export type BytesDatabase = Database<Buffer, Buffer>;
 
-/** One opened file: entries by key, and what the adapter keeps for itself. */
+/** One opened file: entries by key, with LMDB's own versions, and what the adapter keeps for itself. */
 export interface LmdbEnvironment {
   readonly directory: string;
   readonly path: string;
   readonly readOnly: boolean;
   readonly entries: BytesDatabase;
   readonly system: BytesDatabase;
+  /** Versions that nobody else was given or ever will be. */
+  readonly versions: VersionSource;
   close(): Promise<void>;
 }
 
@@ -27,14 +31,30 @@ const LAYOUT_VERSION = '1';
 const MAP_BYTES = 64 * 1024 ** 3;
 const READERS_MAX = 512;
 
+/** What one thread has opened of a file, shared by all its handles. */
+interface SharedFile {
+  readonly root: RootDatabase<Buffer, Buffer>;
+  readonly entries: BytesDatabase;
+  readonly system: BytesDatabase;
+  readonly versions: VersionSource;
+  handleCount: number;
+}
+
+/**
+ * By device and inode. Opening takes the write lock and blocks the thread; were it held by a
+ * transaction of another handle of the same thread, which needs the thread to end, both would wait
+ * for ever.
+ */
+const files = new Map<string, SharedFile>();
+
 /**
  * Opens or creates `metastore.lmdb` in `directory`; to read only, it must be there.
  *
  * LMDB itself always opens the file to write: handles of one process share what the first one
  * opened, and a writer cannot share a reader's.
  *
- * Blocks this thread while another process is inside a write transaction (well below a millisecond,
- * unless that process is stopped in it).
+ * Blocks this thread while another process or thread is inside a write transaction (well below a
+ * millisecond, unless it is stopped in it).
  *
  * @throws EngineError METASTORE_UNAVAILABLE, METASTORE_CORRUPT, LAYOUT_VERSION, INVALID_OPTION
  */
@@ -42,22 +62,49 @@ export function openEnvironment(directory: string, readOnly: boolean): LmdbEnvir
   const path = join(directory, FILE_NAME);
   const created = readOnly ? undefined : prepareDirectory(directory, path);
   checkFile(path, readOnly ? 'present' : 'present-or-empty');
-  let root: RootDatabase<Buffer, Buffer> | undefined;
   try {
-    root = openRoot(path);
+    const { dev, ino } = statSync(path, { bigint: true });
+    const id = `${dev}:${ino}`;
+    const file = files.get(id) ?? openFile(path, readOnly);
+    files.set(id, file);
+    file.handleCount++;
+    try {
+      if (!readOnly) syncDirectories(directory, created);
+    } catch (error) {
+      void release(id, file).catch(() => undefined);
+      throw error;
+    }
+    const { entries, system, versions } = file;
+    const close = (): Promise<void> => release(id, file);
+    return { directory, path, readOnly, entries, system, versions, close };
+  } catch (cause) {
+    throw lmdbError(cause, 'the metastore cannot be opened', path);
+  }
+}
+
+function openFile(path: string, readOnly: boolean): SharedFile {
+  const root = openRoot(path);
+  try {
     refuseForeign(root, path);
     const create = !readOnly;
     const system = openDatabase(root, { name: SYSTEM, create }, path);
     checkLayout(system, path, readOnly);
-    const entries = openDatabase(root, { name: ENTRIES, create }, path);
-    if (!readOnly) syncDirectories(directory, created);
-    const opened = root;
-    return { directory, path, readOnly, entries, system, close: () => opened.close() };
-  } catch (cause) {
-    void root?.close().catch(() => undefined);
-    throw lmdbError(cause, 'the metastore cannot be opened', path);
+    const entries = openDatabase(root, { name: ENTRIES, create, useVersions: true }, path);
+    return { root, entries, system, versions: new VersionSource(system), handleCount: 0 };
+  } catch (error) {
+    void root.close().catch(() => undefined);
+    throw error;
   }
 }
+
+async function release(id: string, file: SharedFile): Promise<void> {
+  if (--file.handleCount > 0) return;
+  files.delete(id);
+  await file.root.close();
+}
+
+/** Missing in the library's types: how many writes of one turn begin a transaction early. */
+const UNDECLARED_OPTIONS: object = { txnStartThreshold: Number.MAX_SAFE_INTEGER };
 
 function openRoot(path: string): RootDatabase<Buffer, Buffer> {
   return open<Buffer, Buffer>({
@@ -65,9 +112,10 @@ function openRoot(path: string): RootDatabase<Buffer, Buffer> {
     noSubdir: true,
     // A commit is on disk before anybody can read it: what is read is never undone by a power cut.
     overlappingSync: false,
-    // Batching by turn is done here; the library's own leaves a promise that nobody can handle, so
-    // a failed commit would end the process.
+    // Writes are grouped here; the library's own batching by turn leaves a promise that nobody can
+    // handle, so a failed commit would end the process, and it begins before a group is complete.
     eventTurnBatching: false,
+    ...UNDECLARED_OPTIONS,
     keyEncoding: 'binary',
     encoding: 'binary',
     maxDbs: 4,
@@ -78,7 +126,7 @@ function openRoot(path: string): RootDatabase<Buffer, Buffer> {
 
 function openDatabase(
   root: RootDatabase<Buffer, Buffer>,
-  options: { readonly name: string; readonly create: boolean },
+  options: { readonly name: string; readonly create: boolean; readonly useVersions?: boolean },
   path: string,
 ): BytesDatabase {
   const encoding = { keyEncoding: 'binary', encoding: 'binary' } as const;

@@ -1,17 +1,16 @@
 /**
- * Layout of a stored value: format (1 byte), zero (1), version (6, little endian), CRC-32 of key,
- * version and value (4), value. LMDB keeps no checksums of its own, so a page that rotted on disk
- * would otherwise be believed.
+ * Layout of a stored value: format (1 byte), zero (1), CRC-32 of key, version and value (4, little
+ * endian), value. LMDB keeps no checksums of its own, so a page that rotted on disk would otherwise
+ * be believed.
  */
 import { crc32 } from 'node:zlib';
 import { EngineError } from '../../lib/errors.ts';
 
 const FORMAT = 1;
-const VERSION_AT = 2;
-const CHECKSUM_AT = 8;
-const HEADER_BYTES = 12;
+const CHECKSUM_AT = 2;
+const HEADER_BYTES = 6;
 
-/** A copy of `value` with room for its header; the version is sealed in later. */
+/** A copy of `value` with room for its header, to be sealed once the version is known. */
 export function beginFrame(value: Uint8Array): Buffer {
   const frame = Buffer.allocUnsafe(HEADER_BYTES + value.byteLength);
   frame[0] = FORMAT;
@@ -21,41 +20,35 @@ export function beginFrame(value: Uint8Array): Buffer {
 }
 
 export function sealFrame(frame: Buffer, keyBytes: Uint8Array, version: number): void {
-  frame.writeUIntLE(version, VERSION_AT, 6);
-  frame.writeUInt32LE(checksum(frame, keyBytes), CHECKSUM_AT);
-}
-
-export interface Opened {
-  readonly version: number;
-  readonly value: Uint8Array;
+  frame.writeUInt32LE(checksum(frame, keyBytes, version), CHECKSUM_AT);
 }
 
 /**
- * Splits a stored frame; the value is a view into it.
+ * The value in a stored frame, as a view into it.
  *
  * @throws EngineError METASTORE_CORRUPT naming the key
  */
-export function openFrame(frame: Buffer, key: string, keyBytes: Uint8Array): Opened {
+export function openFrame(
+  frame: Buffer,
+  of: { readonly key: string; readonly keyBytes: Uint8Array; readonly version: number },
+): Uint8Array {
   const valid =
     frame.length >= HEADER_BYTES &&
     frame[0] === FORMAT &&
-    frame.readUInt32LE(CHECKSUM_AT) === checksum(frame, keyBytes);
+    frame[1] === 0 &&
+    frame.readUInt32LE(CHECKSUM_AT) === checksum(frame, of.keyBytes, of.version);
   if (!valid) {
     throw new EngineError('METASTORE_CORRUPT', 'a metastore entry fails its checksum', {
-      details: { key, bytes: frame.length },
+      details: { key: of.key, bytes: frame.length },
     });
   }
-  return {
-    version: frame.readUIntLE(VERSION_AT, 6),
-    value: new Uint8Array(
-      frame.buffer,
-      frame.byteOffset + HEADER_BYTES,
-      frame.length - HEADER_BYTES,
-    ),
-  };
+  const { buffer, byteOffset, length } = frame;
+  return new Uint8Array(buffer, byteOffset + HEADER_BYTES, length - HEADER_BYTES);
 }
 
-function checksum(frame: Buffer, keyBytes: Uint8Array): number {
-  const head = crc32(frame.subarray(0, CHECKSUM_AT), crc32(keyBytes));
-  return crc32(frame.subarray(HEADER_BYTES), head);
+const versionBytes = Buffer.alloc(8);
+
+function checksum(frame: Buffer, keyBytes: Uint8Array, version: number): number {
+  versionBytes.writeDoubleLE(version);
+  return crc32(frame.subarray(HEADER_BYTES), crc32(versionBytes, crc32(keyBytes)));
 }

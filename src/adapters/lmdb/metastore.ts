@@ -20,7 +20,6 @@ import { CommitQueue } from './commit-queue.ts';
 import { openEnvironment } from './environment.ts';
 import type { LmdbEnvironment } from './environment.ts';
 import { closedError } from './failures.ts';
-import { isDiskFull } from './file-check.ts';
 import { Table, deleteWrite, putWrite } from './table.ts';
 import type { TableWrite, WriteResult } from './table.ts';
 import { Watches } from './watches.ts';
@@ -36,8 +35,9 @@ export interface LmdbMetastoreOptions {
    */
   readonly readOnly?: boolean;
   /**
-   * A write that is not on disk after this long is given up: METASTORE_UNAVAILABLE when the write
-   * lock was not granted (another process is stopped in it), else METASTORE_INDETERMINATE.
+   * A write that is not on disk after this long is given up: METASTORE_INDETERMINATE, or
+   * METASTORE_UNAVAILABLE when it still waited for writes before it. Happens when the disk hangs or
+   * another process is stopped while it holds the write lock.
    *
    * @default 15000
    */
@@ -81,11 +81,9 @@ export class LmdbMetastore implements Metastore {
       entriesMax: WATCH_ENTRIES_MAX,
     });
     this.#queue = new CommitQueue({
-      target: environment.entries,
-      apply: (writes) => table.apply(writes),
+      commit: (writes) => table.commit(writes),
       bytesOf: (write) => write.frame?.length ?? 0,
       onCommitted: () => this.#watches.lookSoon(),
-      failureOf: (cause, groupBytes) => this.#commitFailure(cause, groupBytes),
       queueMax: QUEUE_MAX,
       timeoutMillis: options.writeTimeoutMillis ?? WRITE_TIMEOUT_MILLIS,
     });
@@ -201,33 +199,6 @@ export class LmdbMetastore implements Metastore {
     if (!this.#environment.readOnly) return;
     throw new EngineError('INVALID_OPTION', 'the metastore was opened to read only', {
       details: { option: 'readOnly', path: this.#environment.path },
-    });
-  }
-
-  /** What a failed transaction means for the writes in it. */
-  #commitFailure(cause: unknown, groupBytes: number): EngineError {
-    const commitError = (cause as { commitError?: Promise<unknown> } | null)?.commitError;
-    const details = { path: this.#environment.path };
-    if (commitError === undefined) {
-      // Thrown inside the transaction, which was undone.
-      return new EngineError('METASTORE_UNAVAILABLE', 'the metastore cannot be written', {
-        cause,
-        details,
-      });
-    }
-    // Unhandled, it would end the process.
-    commitError.catch(() => undefined);
-    if (isDiskFull(this.#environment.directory, groupBytes)) {
-      // Data pages are written before the page that makes them count: nothing was applied.
-      return new EngineError('METASTORE_UNAVAILABLE', 'the disk of the metastore is full', {
-        cause,
-        details,
-      });
-    }
-    return new EngineError('METASTORE_INDETERMINATE', 'the metastore failed to commit', {
-      cause,
-      details,
-      sideEffects: 'possible',
     });
   }
 }

@@ -6,7 +6,8 @@
 import type { MetaEntry, MetaVersion, MetaWatch, MetaWatchEvent } from '../../ports/metastore.ts';
 
 export interface WatchSource {
-  changeMark(prefix: string): number;
+  /** Differs after every change under the prefix. */
+  changeMark(prefix: string): string;
   range(prefix: string, startAfter: string, limit: number): MetaEntry[];
 }
 
@@ -77,7 +78,7 @@ class Watch {
   readonly #entriesMax: number;
   /** What was reported last; undefined when only `resync` can be. */
   #seen: ReadonlyMap<string, MetaVersion> | undefined;
-  #mark: number | undefined;
+  #mark: string | undefined;
   #failing = false;
   #closed = false;
 
@@ -125,9 +126,9 @@ class Watch {
     const left = new Set(before.keys());
     for (const entry of entries) left.delete(entry.key);
     for (const key of left) this.#report({ kind: 'deleted', key });
-    const changed = entries.filter((entry) => before.get(entry.key) !== entry.version);
-    changed.sort((a, b) => Number(a.version) - Number(b.version));
-    for (const entry of changed) this.#report({ kind: 'put', entry });
+    for (const entry of entries) {
+      if (before.get(entry.key) !== entry.version) this.#report({ kind: 'put', entry });
+    }
   }
 
   #report(event: MetaWatchEvent): void {

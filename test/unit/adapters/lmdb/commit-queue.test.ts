@@ -1,48 +1,22 @@
 import { describe, expect, it } from 'vitest';
 import { CommitQueue } from '../../../../src/adapters/lmdb/commit-queue.ts';
-import type { CommitTarget } from '../../../../src/adapters/lmdb/commit-queue.ts';
+import type { Answer } from '../../../../src/adapters/lmdb/commit-queue.ts';
 import { EngineError } from '../../../../src/lib/errors.ts';
 import { deferred } from '../../../../src/lib/wait.ts';
 import type { Deferred } from '../../../../src/lib/wait.ts';
 import { settle } from '../../../support/manual-clock.ts';
 
-/** A database whose every step waits for the test. */
-class HandDrivenTarget implements CommitTarget {
-  readonly transactions: { grant: () => void; commit: Deferred<void> }[] = [];
-  flush = deferred<void>();
-
-  get flushed(): Promise<void> {
-    return this.flush.promise;
-  }
-
-  async childTransaction<T>(run: () => T): Promise<T> {
-    const granted = deferred<void>();
-    const commit = deferred<void>();
-    this.transactions.push({ grant: () => granted.resolve(), commit });
-    await granted.promise;
-    const result = run();
-    await commit.promise;
-    return result;
-  }
-
-  async pass(index: number): Promise<void> {
-    await settle();
-    this.transactions[index]!.grant();
-    await settle();
-    this.transactions[index]!.commit.resolve();
-    await settle();
-  }
-}
-
 function setUp(timeoutMillis = 60_000) {
-  const target = new HandDrivenTarget();
   const groups: (readonly string[])[] = [];
+  const commits: Deferred<void>[] = [];
   const log: string[] = [];
   const queue = new CommitQueue<string, string>({
-    target,
-    apply: (writes) => {
+    commit: async (writes) => {
       groups.push(writes);
-      return writes.map((write) =>
+      const commit = deferred<void>();
+      commits.push(commit);
+      await commit.promise;
+      return writes.map((write): Answer<string> =>
         write.startsWith('bad')
           ? { kind: 'error', error: new EngineError('METASTORE_CORRUPT', write) }
           : { kind: 'answer', answer: `did ${write}` },
@@ -50,8 +24,6 @@ function setUp(timeoutMillis = 60_000) {
     },
     bytesOf: (write) => (write.startsWith('huge') ? 3 * 1024 * 1024 : write.length),
     onCommitted: () => log.push('committed'),
-    failureOf: (cause, groupBytes) =>
-      new EngineError('METASTORE_INDETERMINATE', 'failed', { cause, details: { groupBytes } }),
     timeoutMillis,
     queueMax: 100,
   });
@@ -63,138 +35,125 @@ function setUp(timeoutMillis = 60_000) {
     );
     return promise;
   };
-  return { target, queue, groups, log, submit };
+  const pass = async (index: number): Promise<void> => {
+    await settle();
+    commits[index]!.resolve();
+    await settle();
+  };
+  return { queue, groups, commits, log, submit, pass };
 }
 
 describe('the commit queue', () => {
-  it('answers only after the commit is flushed to disk', async () => {
-    const { target, log, submit } = setUp();
+  it('answers a write when its group is on disk, not before', async () => {
+    const { log, submit, pass } = setUp();
     void submit('a');
-    await target.pass(0);
-    expect(log).toEqual([]);
-    target.flush.resolve();
     await settle();
+    expect(log).toEqual([]);
+    await pass(0);
     expect(log).toEqual(['committed', 'did a']);
   });
 
-  it('takes everything that waits once the lock is granted, in order, into one commit', async () => {
-    const { target, groups, submit, log } = setUp();
-    target.flush.resolve();
+  it('commits together what comes in one turn, or while another group is committed', async () => {
+    const { groups, log, submit, pass } = setUp();
     void submit('a');
-    await settle();
     void submit('b');
+    await settle();
     void submit('c');
-    await target.pass(0);
-    expect(groups).toEqual([['a', 'b', 'c']]);
-    expect(log).toEqual(['committed', 'did a', 'did b', 'did c']);
+    await settle();
     void submit('d');
-    await target.pass(1);
-    expect(groups).toEqual([['a', 'b', 'c'], ['d']]);
+    expect(groups).toEqual([['a', 'b']]);
+    await pass(0);
+    expect(groups).toEqual([
+      ['a', 'b'],
+      ['c', 'd'],
+    ]);
+    await pass(1);
+    expect(log).toEqual(['committed', 'did a', 'did b', 'committed', 'did c', 'did d']);
   });
 
   it('keeps groups within a few megabytes', async () => {
-    const { target, groups, submit } = setUp();
-    target.flush.resolve();
+    const { groups, submit, pass } = setUp();
     for (const write of ['huge 1', 'huge 2', 'huge 3']) void submit(write);
-    await target.pass(0);
-    await target.pass(1);
+    await pass(0);
+    await pass(1);
     expect(groups).toEqual([['huge 1', 'huge 2'], ['huge 3']]);
   });
 
   it('fails one bad write without its neighbours', async () => {
-    const { target, log, submit } = setUp();
-    target.flush.resolve();
+    const { log, submit, pass } = setUp();
     submit('bad').catch(() => undefined);
     void submit('b');
-    await target.pass(0);
+    await pass(0);
     expect(log).toEqual(['committed', 'METASTORE_CORRUPT', 'did b']);
   });
 
-  it('fails a whole group whose commit failed, and goes on with the next', async () => {
-    const { target, log, submit } = setUp();
-    target.flush.resolve();
+  it('calls a group that could not begin not applied, and goes on with the next', async () => {
+    const { commits, log, submit, pass } = setUp();
     const first = submit('a');
     first.catch(() => undefined);
-    submit('bb').catch(() => undefined);
-    await settle();
-    target.transactions[0]!.grant();
     await settle();
     void submit('c');
-    target.transactions[0]!.commit.reject(new Error('disk'));
-    await settle();
-    expect(log).toEqual(['METASTORE_INDETERMINATE', 'METASTORE_INDETERMINATE']);
-    await expect(first).rejects.toMatchObject({ details: { groupBytes: 3 } });
-    await target.pass(1);
-    expect(log.slice(2)).toEqual(['committed', 'did c']);
+    commits[0]!.reject(new Error('disk'));
+    await expect(first).rejects.toMatchObject({
+      code: 'METASTORE_UNAVAILABLE',
+      sideEffects: 'none',
+    });
+    await pass(1);
+    expect(log).toEqual(['METASTORE_UNAVAILABLE', 'committed', 'did c']);
   });
 
-  it('fails what is queued when a transaction cannot even begin', async () => {
-    const { target, log, submit } = setUp();
-    target.childTransaction = () => Promise.reject(new Error('no'));
-    submit('a').catch(() => undefined);
-    await settle();
-    expect(log).toEqual(['METASTORE_INDETERMINATE']);
-  });
-
-  it('drops an aborted write that no transaction holds yet, and says so', async () => {
-    const { target, groups, submit } = setUp();
-    target.flush.resolve();
+  it('drops an aborted write that still waits, and says so', async () => {
+    const { groups, submit, pass } = setUp();
     const controller = new AbortController();
     const a = submit('a', controller.signal);
     void submit('b');
     controller.abort(new Error('enough'));
     await expect(a).rejects.toMatchObject({ code: 'ABORTED', sideEffects: 'none' });
-    await target.pass(0);
+    await pass(0);
     expect(groups).toEqual([['b']]);
   });
 
-  it('calls an aborted write possible once a transaction holds it', async () => {
-    const { target, submit, log } = setUp();
-    target.flush.resolve();
+  it('calls an aborted write possible once the database has it', async () => {
+    const { submit, log, pass } = setUp();
     const controller = new AbortController();
     const a = submit('a', controller.signal);
     await settle();
-    target.transactions[0]!.grant();
-    await settle();
     controller.abort();
     await expect(a).rejects.toMatchObject({ code: 'ABORTED', sideEffects: 'possible' });
-    target.transactions[0]!.commit.resolve();
-    await settle();
+    await pass(0);
     expect(log).toEqual(['ABORTED', 'committed']);
   });
 
-  it('gives up in time: never applied while queued, indeterminate once submitted', async () => {
-    const { target, submit, groups } = setUp(30);
+  it('gives up in time: never applied while it waits, indeterminate once submitted', async () => {
+    const { submit, groups, pass } = setUp(30);
     const submitted = submit('a');
     await settle();
-    target.transactions[0]!.grant();
-    await settle();
-    const queued = submit('b');
+    const waiting = submit('b');
     await expect(submitted).rejects.toMatchObject({
       code: 'METASTORE_INDETERMINATE',
       sideEffects: 'possible',
     });
-    await expect(queued).rejects.toMatchObject({
+    await expect(waiting).rejects.toMatchObject({
       code: 'METASTORE_UNAVAILABLE',
       sideEffects: 'none',
     });
-    // The lock comes free at last: what gave up is not applied late.
-    target.flush.resolve();
-    target.transactions[0]!.commit.resolve();
-    await target.pass(1);
-    expect(groups).toEqual([['a'], []]);
+    // The database goes on at last: what gave up before is not applied late.
+    await pass(0);
+    expect(groups).toEqual([['a']]);
+    void submit('c');
+    await pass(1);
+    expect(groups).toEqual([['a'], ['c']]);
   });
 
   it('closes once every accepted write was answered, and refuses new ones at once', async () => {
-    const { target, queue, submit, log } = setUp();
-    target.flush.resolve();
+    const { queue, submit, log, pass } = setUp();
     void submit('a');
     let closed = false;
     void queue.close().then(() => (closed = true));
     await expect(queue.submit('late', undefined)).rejects.toMatchObject({ code: 'CLOSED' });
     await settle();
     expect(closed).toBe(false);
-    await target.pass(0);
+    await pass(0);
     expect(log).toEqual(['committed', 'did a']);
     expect(closed).toBe(true);
     await queue.close();
