@@ -69,7 +69,8 @@ class History implements HistoryResult {
   readonly #deleted = new Map<string, boolean>();
   /** Every body anybody tried to store under a key. */
   readonly #bodies = new Map<string, Buffer[]>();
-  readonly #creating = new Map<string, number>();
+  /** Creations under way in this life, by key. */
+  #creating = new Map<string, number>();
   #serial = 0;
   #boot = 0;
 
@@ -89,11 +90,11 @@ class History implements HistoryResult {
     if (!(await this.#work(`life ${life}`))) return;
     if (this.#prng.chance(0.4)) {
       this.#fileSystem.processCrash();
-      this.#creating.clear();
+      this.#creating = new Map();
       if (!(await this.#work(`life ${life} after a crash`))) return;
     }
     this.#fileSystem.powerLoss(this.#prng.chance(0.5) ? this.#prng : undefined);
-    this.#creating.clear();
+    this.#creating = new Map();
     this.situations.losses++;
     await this.#check();
   }
@@ -141,9 +142,10 @@ class History implements HistoryResult {
     if (this.#deleted.has(key)) return;
     const body = Buffer.from(pattern(this.#serial++, this.#prng.pick(SIZES)));
     this.#bodies.set(key, [...(this.#bodies.get(key) ?? []), body]);
-    this.#creating.set(key, (this.#creating.get(key) ?? 0) + 1);
+    const creating = this.#creating;
+    creating.set(key, (creating.get(key) ?? 0) + 1);
     const outcome = await store.createOnly(key, body);
-    this.#creating.set(key, this.#creating.get(key)! - 1);
+    creating.set(key, creating.get(key)! - 1);
     if (outcome.kind === 'created') {
       this.situations.created++;
       this.#claim(key, body, 'created');
