@@ -25,10 +25,14 @@ const NO_HEADERS: Headers = [];
  * @throws EngineError BATCH_EMPTY, BATCH_TOO_LARGE, RECORD_TOO_LARGE, INVALID_RECORD, naming the
  *   index of the record, the value and the bound. Nothing was written then.
  */
-export function checkBatch(records: readonly RecordInput[], needsTimestamps: boolean): CheckedBatch {
+export function checkBatch(
+  records: readonly RecordInput[],
+  needsTimestamps: boolean,
+): CheckedBatch {
   if (!Array.isArray(records)) fail('INVALID_RECORD', 'a batch is an array of records', {});
   const { length } = records;
-  if (length === 0) fail('BATCH_EMPTY', 'a batch holds at least one record', { records: 0, min: 1 });
+  if (length === 0)
+    fail('BATCH_EMPTY', 'a batch holds at least one record', { records: 0, min: 1 });
   if (length > LIMITS.batchRecords) {
     fail('BATCH_TOO_LARGE', 'a batch holds too many records', {
       records: length,
