@@ -99,22 +99,34 @@ describe.each([
 });
 
 describe('a folder that was made but never synced', () => {
-  it('is made durable by the next process that opens it', async () => {
-    const world = new World();
-    const mkdirs: string[] = [];
-    world.fileSystem.options.before = (call) => {
-      if (call.operation === 'mkdir') mkdirs.push(call.path);
-      // The first process gets no further than `objects/`.
-      return mkdirs.includes('/data/bucket/objects') ? new Promise(() => undefined) : undefined;
-    };
-    void world.open();
-    await new Promise(setImmediate);
-    world.fileSystem.processCrash();
-    delete world.fileSystem.options.before;
-    const store = await world.open();
-    expect(await store.createOnly(KEY, BODY)).toEqual({ kind: 'created' });
-    expect(await world.isStoredAfterPowerLoss()).toBe(true);
-  });
+  it.each([
+    [
+      'objects/',
+      ({ operation, path }: FileSystemCall) => operation === 'mkdir' && path.endsWith('objects'),
+    ],
+    ['the layout file', ({ operation }: FileSystemCall) => operation === 'link'],
+    ['the sync of the folder', beforeSyncOf('root')],
+    ['the sync of the folder above', beforeSyncOf('above-root')],
+  ])(
+    'is made durable by the next process that opens it, if one died before %s',
+    async (_, matches) => {
+      const world = new World();
+      const reached = new Promise<void>((resolve) => {
+        world.fileSystem.options.before = (call) => {
+          if (!matches(call)) return undefined;
+          resolve();
+          return new Promise(() => undefined);
+        };
+      });
+      void world.open();
+      await reached;
+      world.fileSystem.processCrash();
+      delete world.fileSystem.options.before;
+      const store = await world.open();
+      expect(await store.createOnly(KEY, BODY)).toEqual({ kind: 'created' });
+      expect(await world.isStoredAfterPowerLoss()).toBe(true);
+    },
+  );
 });
 
 describe('a plain read', () => {
