@@ -199,6 +199,20 @@ describe('a lease that is lost', () => {
     expect(losses).toEqual(['expired']);
   });
 
+  it('counts a bump found out about late by when it was sent', async () => {
+    const { lease, losses } = await registered();
+    store.fail(['put', 'lost-answer']);
+    store.constant.set('get', 'unavailable');
+    await clock.advance(BEAT + 5_000);
+    expect(record().beat).toBe(1);
+    store.constant.clear();
+    store.constant.set('put', 'unavailable');
+    await clock.advance(TIMEOUT - 5_000 - 1);
+    expect(lease.isHeld).toBe(true);
+    await clock.advance(1);
+    expect(losses).toEqual(['expired']);
+  });
+
   it('is lost at once after a long pause, before any timer has run', async () => {
     const { lease, losses } = await registered();
     clock.jump(TIMEOUT);
@@ -372,6 +386,15 @@ describe('registering', () => {
       .catch((cause: unknown) => (cause as EngineError).code);
     await clock.advance(BEAT + 250);
     expect(await failure).toBe('STAR_IN_USE');
+  });
+
+  it('replaces a silent engine of the same process, though the process lives', async () => {
+    const first = await registered('h1');
+    silence(first);
+    const { lease } = holder('h1', {}, first.processes);
+    void lease.register();
+    await clock.advance(EXPIRY + 250);
+    expect(record().incarnation).toBe(lease.incarnation);
   });
 
   it('treats a record that a late write brought back as a ghost for one wait', async () => {

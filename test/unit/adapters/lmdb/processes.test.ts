@@ -1,21 +1,25 @@
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LmdbMetastore } from '../../../../src/adapters/lmdb/metastore.ts';
-import type { MetaWatchEvent } from '../../../../src/ports/metastore.ts';
+import { workerFile } from '../../../../src/lib/worker-file.ts';
+import type { MetaVersion, MetaWatchEvent, PutResult } from '../../../../src/ports/metastore.ts';
 import { spawnTypeScript } from '../../../support/child-process.ts';
 
 const WRITER = new URL('./writer.process.ts', import.meta.url);
 const RACER = new URL('./racer.process.ts', import.meta.url);
+const READER = new URL('./reader.process.ts', import.meta.url);
+const HOLDER = new URL('./lock-holder.process.ts', import.meta.url);
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'asterlog-metastore-'));
+});
+afterEach(() => rm(directory, { recursive: true }));
 
 describe('one LMDB file in several processes', () => {
-  let directory: string;
-  beforeEach(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'asterlog-metastore-'));
-  });
-  afterEach(() => rm(directory, { recursive: true }));
-
   it('lets exactly one process win each round of a race', async () => {
     const rounds = 150;
     const store = await LmdbMetastore.open({ directory });
@@ -91,18 +95,76 @@ describe('one LMDB file in several processes', () => {
     await store.close();
   });
 
-  it('does not grow under overwrites while an idle process holds the file open', async () => {
-    const idle = await LmdbMetastore.open({ directory });
+  it('does not grow under overwrites while another process reads', async () => {
     const store = await LmdbMetastore.open({ directory });
-    await idle.get('k');
     const value = Buffer.alloc(50_000, 1);
-    let version: number | string | 'absent' = 'absent';
-    for (let i = 0; i < 200; i++) {
-      const put = await store.put('k', value, version);
+    const reader = spawnTypeScript(READER, [directory]);
+    let version: MetaVersion | 'absent' = 'absent';
+    let written = 0;
+    while (written < 200 || reader.output().split('\n').length < 5) {
+      const put: PutResult = await store.put('k', value, version);
       if (put.kind === 'applied') version = put.version;
+      written++;
     }
-    expect((await stat(join(directory, 'metastore.lmdb'))).size).toBeLessThan(2_000_000);
-    await idle.close();
+    reader.process.kill('SIGKILL');
+    await reader.ended;
+    expect((await stat(join(directory, 'metastore.lmdb'))).size).toBeLessThan(4_000_000);
+    await store.close();
+  });
+
+  it('does not wait for ever for a process that hangs while it holds the write lock', async () => {
+    const store = await LmdbMetastore.open({ directory, writeTimeoutMillis: 300 });
+    const found = await store.put('before', Buffer.from('x'), 'absent');
+    expect(found.kind).toBe('applied');
+    const holder = spawnTypeScript(HOLDER, [directory]);
+    await expect.poll(() => holder.output(), { timeout: 20_000 }).toBe('locked\n');
+    const submitted = store.put('k/1', Buffer.from('x'), 'absent');
+    await new Promise((done) => setTimeout(done, 50));
+    const waiting = store.put('k/2', Buffer.from('x'), 'absent');
+    await expect(submitted).rejects.toMatchObject({ code: 'METASTORE_INDETERMINATE' });
+    await expect(waiting).rejects.toMatchObject({ code: 'METASTORE_UNAVAILABLE' });
+    // Reads take no lock.
+    expect((await store.get('before'))?.key).toBe('before');
+    expect(await store.get('k/1')).toBeUndefined();
+    holder.process.kill('SIGKILL');
+    await holder.ended;
+    // Unknown meant unknown: it is applied now, long after it was given up; the other never is.
+    await expect.poll(async () => (await store.get('k/1'))?.key, { timeout: 5_000 }).toBe('k/1');
+    expect((await store.put('k/3', Buffer.from('x'), 'absent')).kind).toBe('applied');
+    expect(await store.get('k/2')).toBeUndefined();
+    await store.close();
+  });
+});
+
+describe('one LMDB file in several handles and threads of a process', () => {
+  it('opens a handle while another one writes', async () => {
+    const first = await LmdbMetastore.open({ directory });
+    for (let i = 0; i < 30; i++) {
+      const put = first.put(`k/${i}`, Buffer.from('x'), 'absent');
+      for (let turn = 0; turn < i % 6; turn++) await new Promise((done) => setImmediate(done));
+      const second = await LmdbMetastore.open({ directory, readOnly: i % 2 === 0 });
+      await put;
+      expect((await second.get(`k/${i}`))?.key).toBe(`k/${i}`);
+      await second.close();
+    }
+    await first.close();
+  });
+
+  it('goes on when a thread is terminated in the middle of its writes', async () => {
+    const store = await LmdbMetastore.open({ directory, writeTimeoutMillis: 10_000 });
+    for (let round = 0; round < 6; round++) {
+      const { filename, execArgv } = workerFile('dying.worker', import.meta.url);
+      const workerData = { directory, name: `${round}` };
+      const worker = new Worker(filename, { execArgv, workerData });
+      const told: number[] = [];
+      worker.on('message', (i: number) => told.push(i));
+      await expect.poll(() => told.length, { timeout: 20_000, interval: 1 }).toBeGreaterThan(round);
+      await worker.terminate();
+      expect((await store.put(`main/${round}`, Buffer.from('x'), 'absent')).kind).toBe('applied');
+      for (let i = 0; i <= told.at(-1)!; i++) {
+        expect((await store.get(`w/${round}/3/${i}`))?.value[0]).toBe(i % 256);
+      }
+    }
     await store.close();
   });
 });
