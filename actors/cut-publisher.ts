@@ -1,8 +1,6 @@
 /** Reads and publishes the epoch record of a fence (P). Unavailability is waited out, never guessed. */
-import { backoffMillis } from '../src/lib/backoff.ts';
 import { assertNever } from '../src/lib/assert.ts';
-import { EngineError, toEngineError } from '../src/lib/errors.ts';
-import { sleep } from '../src/lib/wait.ts';
+import { EngineError } from '../src/lib/errors.ts';
 import type { MetaEntry, MetaVersion } from '../src/ports/metastore.ts';
 import { partitionOf } from '../src/ports/metastore.ts';
 import { chainKey, epochKey } from '../src/protocol/keys.ts';
@@ -15,6 +13,7 @@ import {
 } from '../src/protocol/records.ts';
 import { conditionalPut } from './conditional-write.ts';
 import type { StarPorts } from './ports.ts';
+import { untilAvailable } from './until-available.ts';
 
 export type PublisherPorts = Pick<StarPorts, 'clock' | 'random' | 'metastore' | 'log' | 'metrics'>;
 
@@ -26,8 +25,6 @@ export interface VersionedRecord {
 export type PublishedCut = VersionedRecord & {
   readonly kind: 'published' | 'adopted' | 'outdated';
 };
-
-const RETRY = { firstMillis: 20, maxMillis: 2_000 };
 
 export class CutPublisher {
   readonly #ports: PublisherPorts;
@@ -56,11 +53,13 @@ export class CutPublisher {
    */
   async read(signal: AbortSignal): Promise<VersionedRecord> {
     const { metastore } = this.#ports;
-    let entry = await this.#persist(signal, () => metastore.get(this.#key, { signal }));
+    let entry = await untilAvailable(this.#ports, signal, () =>
+      metastore.get(this.#key, { signal }),
+    );
     if (entry === undefined) {
       // "Unknown" must not rest on a stale answer.
       await this.#barrier(signal);
-      entry = await this.#persist(signal, () => metastore.get(this.#key, { signal }));
+      entry = await untilAvailable(this.#ports, signal, () => metastore.get(this.#key, { signal }));
     }
     return entry === undefined ? this.#refuseUnknown(signal) : this.#parse(entry);
   }
@@ -173,7 +172,7 @@ export class CutPublisher {
   }
 
   async #refuseUnknown(signal: AbortSignal): Promise<never> {
-    const chain = await this.#persist(signal, () =>
+    const chain = await untilAvailable(this.#ports, signal, () =>
       this.#ports.metastore.get(chainKey(this.#star), { signal }),
     );
     const details = { star: this.#star, epoch: this.#epoch };
@@ -184,20 +183,8 @@ export class CutPublisher {
 
   #barrier(signal: AbortSignal): Promise<void> {
     const { metastore } = this.#ports;
-    return this.#persist(signal, () => metastore.barrier(partitionOf(this.#key), { signal }));
-  }
-
-  /** Repeats a read for as long as the metastore is away; callers have deadlines of their own. */
-  async #persist<T>(signal: AbortSignal, run: () => Promise<T>): Promise<T> {
-    const { clock, random } = this.#ports;
-    for (let tries = 0; ; tries++) {
-      try {
-        return await run();
-      } catch (cause) {
-        const error = toEngineError(cause);
-        if (signal.aborted || !error.retryable) throw error;
-      }
-      await sleep(clock, backoffMillis(random, tries, RETRY), signal);
-    }
+    return untilAvailable(this.#ports, signal, () =>
+      metastore.barrier(partitionOf(this.#key), { signal }),
+    );
   }
 }

@@ -25,6 +25,7 @@ import type {
 import type { StarPorts } from './ports.ts';
 import { observeWave, type FencedEpoch } from './slot-observer.ts';
 import { SlotWriter } from './slot-writer.ts';
+import { untilAvailable } from './until-available.ts';
 
 export interface FenceRunOptions {
   readonly ports: StarPorts;
@@ -174,8 +175,8 @@ export class FenceRun {
   async #readRecord(signal: AbortSignal): Promise<FenceEvent> {
     const { record, version } = await this.#publisher.read(signal);
     if (this.#fenced === undefined && record.state === 'open') {
-      const { sets, patienceOf } = this.#options;
-      const set = await sets.resolve(record.set, signal);
+      const { ports, sets, patienceOf } = this.#options;
+      const set = await untilAvailable(ports, signal, () => sets.resolve(record.set, signal));
       assert(set.buckets.length === record.buckets, 'a set has the K buckets of its epochs');
       const patience = set.buckets.map((bucket, index) =>
         patienceOf(bucket?.store.name ?? `${set.id}/${index}`),
@@ -212,6 +213,7 @@ export class FenceRun {
 
   async #publishCut(claim: CutClaim, signal: AbortSignal): Promise<FenceEvent> {
     const { kind, record, version } = await this.#publisher.publish(claim, signal);
+    if (kind === 'outdated') this.#options.ports.metrics.counter('fence.restarts').add();
     return { type: EVENT_OF[kind], record, version };
   }
 

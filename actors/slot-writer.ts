@@ -51,6 +51,7 @@ export class SlotWriter {
     const { metrics } = this.#ports;
     metrics.counter('fence.repairs').add(this.#repairs);
     metrics.counter('fence.poisons').add(wave.poisons.length);
+    if (wave.kind === 'barrier') metrics.counter('fence.barriers').add();
     return {
       puts,
       getCount: this.#getCount,

@@ -121,7 +121,7 @@ function planProbe(
   }
   if (barrierAt >= 0) reads.rows(draft, Math.max(slot, barrierAt - window + 1), barrierAt);
   const wave = { ...QUIET, slot, reads: reads.list(), identities: unconfirmed(draft) };
-  if (outrun < OUTRUN_MAX || draft.own || barrierAt >= 0) return { ...wave, kind: 'probe' };
+  if (!isBarrierDue(draft)) return { ...wave, kind: 'probe' };
   const ahead = low + nextBarrierDistance(draft);
   const poisons = [...bucketsOf(allBuckets(quorum) & ~draft.lost)].map((bucket) => ({
     slot: ahead,
@@ -130,9 +130,19 @@ function planProbe(
   return { ...wave, kind: 'barrier', poisons };
 }
 
-/** As far as the incumbent moved in a wave, at least the window; twice as far after a failure. */
-export function nextBarrierDistance(draft: FenceDraft): number {
-  return Math.max(draft.window, draft.speed, 2 * draft.barrierDistance);
+/**
+ * A barrier is for an incumbent that outran two waves. One that stands far ahead of a slow incumbent
+ * is followed by another at less than half the way, so that there are few in all.
+ */
+function isBarrierDue(draft: FenceDraft): boolean {
+  const { outrun, own, barrierAt, low } = draft;
+  if (own || outrun < OUTRUN_MAX) return false;
+  return barrierAt < 0 || 2 * nextBarrierDistance(draft) < barrierAt - low;
+}
+
+/** Twice as far as the incumbent moved in the last wave that it outran; doubles after a failure. */
+export function nextBarrierDistance({ speed, barrierDistance }: FenceDraft): number {
+  return Math.max(2, 2 * speed, 2 * barrierDistance);
 }
 
 /** Every slot from the walk's own up to the first one without a flight, headers only. */

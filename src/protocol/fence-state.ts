@@ -102,10 +102,10 @@ export interface FenceState {
   readonly leaning: number;
   /** The slot whose absence was followed by a read of the record that did not explain it; or -1. */
   readonly validated: number;
-  /** Waves that the incumbent outran, and how far it moved in the fastest of them. */
+  /** Waves that the incumbent outran, and how far it moved in the last of them. */
   readonly outrun: number;
   readonly speed: number;
-  /** Distance of the last barrier, 0 before the first; where it stands, -1 when none does. */
+  /** Distance of the last barrier if it came too late, else 0; where one stands, or -1. */
   readonly barrierDistance: number;
   readonly barrierAt: number;
   /** Waves in a row that changed nothing about the walk's slot. */

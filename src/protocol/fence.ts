@@ -100,11 +100,8 @@ export function stepFence(
   const { low, high, lost } = state;
   if (!applyIdentities(draft, answers, options.rules)) return beginAgain(draft, options);
   const raced = applyAnswers(draft, answers, options.rules);
-  const outran = (high !== null && draft.low >= high) || (state.outrun > 0 && draft.low > low);
-  if (raced || outran) {
-    draft.outrun++;
-    draft.speed = Math.max(draft.speed, draft.low - low);
-  }
+  const outran = high === null ? state.outrun > 0 && draft.low > low : draft.low >= high;
+  if (raced || outran) noteOutrun(draft, low, high);
   if (state.wave.kind === 'probe') {
     const told = draft.low !== low || draft.high !== high;
     draft.blindProbes = told ? 0 : state.blindProbes + 1;
@@ -119,6 +116,15 @@ export function stepFence(
   draft.wave = planWave(draft, options);
   noteTouched(draft, state.wave);
   return draft;
+}
+
+/** The incumbent moved on: how far, and what was seen ahead of it is out of date. */
+function noteOutrun(draft: FenceDraft, low: number, high: number | null): void {
+  const passed = high !== null && draft.low >= high ? high - 1 : low;
+  draft.outrun++;
+  draft.speed = Math.max(1, draft.low - passed);
+  draft.high = draft.barrierAt > draft.low ? draft.barrierAt : null;
+  draft.rows = draft.rows.filter(({ slot, cells }) => slot <= draft.slot || cells.some(isLasting));
 }
 
 /**
@@ -215,10 +221,13 @@ function applyAnswers(draft: FenceDraft, answers: FenceAnswers, rules: FenceRule
 /** A barrier stands when B buckets took it; then nothing at or above it is ever acknowledged. */
 function placeBarrier(draft: FenceDraft): ProbeAnswer[] {
   const slot = draft.wave.poisons[0]?.slot;
-  draft.barrierDistance = nextBarrierDistance(draft);
   const row = slot === undefined ? undefined : rowAt(draft.rows, slot);
-  if (row === undefined) return [];
-  if (countCells(row, SEEN_POISON) + countCells(row, POISON) < blockingSet(draft.quorum)) return [];
+  const poisons = row === undefined ? 0 : countCells(row, SEEN_POISON) + countCells(row, POISON);
+  if (row === undefined || poisons < blockingSet(draft.quorum)) {
+    draft.barrierDistance = nextBarrierDistance(draft);
+    return [];
+  }
+  draft.barrierDistance = 0;
   draft.barrierAt = row.slot;
   return [{ slot: row.slot, shows: 'no-flight' }];
 }
@@ -302,6 +311,9 @@ function noteTouched(draft: FenceDraft, { kind, poisons }: FenceWave): void {
     draft.decided.push({ slot: draft.slot, verdict: 'poisoned' });
   }
 }
+
+const isLasting = (cell: number): boolean =>
+  cell === FLIGHT || cell === POISON || cell === SEEN_POISON;
 
 function putRow(rows: SlotRow[], row: SlotRow): void {
   let index = rows.length;

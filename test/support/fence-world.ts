@@ -126,9 +126,9 @@ export class FenceWorld {
     return new BucketSets(ports, METASTORE_ID);
   }
 
-  fencer(name: string): Fencer {
+  fencer(name: string, identity: { readonly incarnation?: string } = {}): Fencer {
     const process = this.world.spawn(name);
-    const by = { star: name, incarnation: process.ports.random.hex(16) };
+    const by = { star: name, incarnation: process.ports.random.hex(16), ...identity };
     return { process, actors: new FenceActors(process.ports, this.setsOf(process.ports), by) };
   }
 

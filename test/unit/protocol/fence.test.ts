@@ -157,7 +157,7 @@ describe('what a walk does', () => {
       checkpoint: 0,
       own: true,
     });
-    for (let wave = 0; wave < 30 && state.wave.kind !== 'cut'; wave++) {
+    for (let wave = 0; wave < 60 && state.wave.kind !== 'cut'; wave++) {
       if (wave === 20) chain.incumbentSteps = 0;
       kinds.push(state.wave.kind);
       state =
