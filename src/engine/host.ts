@@ -193,7 +193,8 @@ export class HostedEngine implements Engine {
   /** Ends without a Finish, as a crash would, but tidily: for tests and fatal errors. */
   async kill(): Promise<void> {
     this.#closing ??= this.#star.kill().finally(() => this.#options.release?.());
-    await this.#closing;
+    // A close that abandoned streams has told whoever called it.
+    await this.#closing.catch(() => undefined);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -7,6 +7,7 @@ import { openEngine, type HostedEngine, type HostOptions } from '../../src/engin
 import { Metrics } from '../../src/lib/metrics.ts';
 import type { BucketStore } from '../../src/ports/bucket-store.ts';
 import { SILENT_LOG } from '../../src/ports/log.ts';
+import type { Metastore } from '../../src/ports/metastore.ts';
 import { resolveSettings, type EngineSettings } from '../../src/protocol/settings.ts';
 import { inlineCompute } from '../../src/workers/inline.ts';
 import type { StarPorts } from '../../actors/ports.ts';
@@ -17,6 +18,7 @@ export class EngineWorld {
   readonly metastore = new MemoryMetastoreState();
   /** What engines see of the buckets; tests wrap it to plant faults. */
   wrap: (bucket: BucketStore, index: number) => BucketStore = (bucket) => bucket;
+  wrapMetastore: (metastore: Metastore) => Metastore = (metastore) => metastore;
 
   constructor(buckets = 3) {
     this.memory = Array.from(
@@ -32,7 +34,7 @@ export class EngineWorld {
       random: systemRandom(),
       processes: systemProcesses(),
       compute: inlineCompute(),
-      metastore: new MemoryMetastore(this.metastore),
+      metastore: this.wrapMetastore(new MemoryMetastore(this.metastore)),
       log: SILENT_LOG,
       metrics: new Metrics(),
       buckets: stores.slice(0, buckets),
