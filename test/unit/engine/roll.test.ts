@@ -85,7 +85,7 @@ describe('a roll', () => {
     },
   );
 
-  test('an idle stream enters the new epoch on its first use, and closes cleanly without', async () => {
+  test('R3 an idle stream enters the new epoch on its first use, and closes cleanly without', async () => {
     const world = new EngineWorld();
     const engine = await engineOn(world);
     const [busy, idle, closed] = await Promise.all(['x', 'y', 'z'].map((n) => engine.open(n)));
