@@ -6,7 +6,6 @@ import { sleep } from '../src/lib/wait.ts';
 import { starKey } from '../src/protocol/keys.ts';
 import {
   LOOK_EVERY_MILLIS,
-  encodeLease,
   ended,
   judgeHolder,
   observe,
@@ -15,7 +14,7 @@ import {
   type StarLease,
 } from '../src/protocol/lease.ts';
 import type { MetaEntry } from '../src/ports/metastore.ts';
-import { conditionalPut } from './conditional-write.ts';
+import { writeLease } from './lease-registration.ts';
 import type { StarPorts } from './ports.ts';
 
 export type ObserverPorts = Pick<StarPorts, 'metastore' | 'clock' | 'random' | 'processes'>;
@@ -41,27 +40,20 @@ export class StarObserver {
    * @throws EngineError METASTORE_UNAVAILABLE, METASTORE_CORRUPT, ABORTED
    */
   async look(star: string, signal?: AbortSignal): Promise<StarLook> {
-    const { metastore, clock, random, processes } = this.#ports;
+    const { metastore, clock, random } = this.#ports;
     const key = starKey(star);
-    let entry = await metastore.get(key, { signal });
-    for (;;) {
-      const found = this.#judge(star, entry);
-      if (found.kind !== 'end') return found;
-      const { lease, version } = found;
-      const put = await conditionalPut(
-        metastore,
-        { key, expected: version, encode: (attempt) => encodeLease({ ...ended(lease), attempt }) },
-        { clock, random, signal },
-      );
-      if (put.kind === 'applied') {
-        this.#observations.delete(star);
-        return { kind: 'ended', lease: ended(lease) };
-      }
-      // Whoever was faster: a holder that lives after all, its successor, or another observer.
-      entry = put.current;
-      const stillDead = entry !== undefined && processes.judge(lease.process) === 'dead';
-      if (!stillDead) return this.#asFound(star, entry);
-    }
+    const found = this.#judge(star, await metastore.get(key, { signal }));
+    if (found.kind !== 'end') return found;
+    const lease = ended(found.lease);
+    const put = await writeLease(
+      metastore,
+      { key, lease, expected: found.version },
+      { clock, random, signal },
+    );
+    // Whoever was faster: a holder that lives after all, its successor, or another observer.
+    if (put.kind === 'conflict') return this.#asFound(star, put.current);
+    this.#observations.delete(star);
+    return { kind: 'ended', lease };
   }
 
   /** Whether this incarnation of the star is registered, as far as one look tells. */

@@ -112,8 +112,7 @@ function openRoot(path: string): RootDatabase<Buffer, Buffer> {
     noSubdir: true,
     // A commit is on disk before anybody can read it: what is read is never undone by a power cut.
     overlappingSync: false,
-    // Writes are grouped here; the library's own batching by turn leaves a promise that nobody can
-    // handle, so a failed commit would end the process, and it begins before a group is complete.
+    // Writes are grouped here: one transaction a group, begun when the group is complete.
     eventTurnBatching: false,
     ...UNDECLARED_OPTIONS,
     keyEncoding: 'binary',

@@ -50,7 +50,7 @@ describe('one LMDB file in several processes', () => {
     const store = await LmdbMetastore.open({ directory, watchPollMillis: 20 });
     store.watch('kill/', (event) => events.push(event));
     const expected = new Map<string, number | undefined>();
-    for (let round = 0; round < 4; round++) {
+    for (let round = 0; round < 3; round++) {
       const writers = [`${round}a`, `${round}b`].map((name) =>
         spawnTypeScript(WRITER, [directory, name]),
       );
@@ -89,7 +89,7 @@ describe('one LMDB file in several processes', () => {
       else expect(found?.version).toBe(version);
     }
     expect(missing).toBe(0);
-    expect(expected.size).toBeGreaterThan(400);
+    expect(expected.size).toBeGreaterThan(300);
     expect(events.filter((event) => event.kind === 'put').length).toBeGreaterThan(100);
     await fresh.close();
     await store.close();
@@ -109,6 +109,23 @@ describe('one LMDB file in several processes', () => {
     reader.process.kill('SIGKILL');
     await reader.ended;
     expect((await stat(join(directory, 'metastore.lmdb'))).size).toBeLessThan(4_000_000);
+    await store.close();
+  });
+
+  it('reads what another process committed, also twice in one turn of the event loop', async () => {
+    const store = await LmdbMetastore.open({ directory });
+    const writer = spawnTypeScript(WRITER, [directory, 'other']);
+    await expect.poll(() => writer.output().length, { timeout: 20_000 }).toBeGreaterThan(0);
+    // From here to the end of the loop no turn ends: only promises run.
+    let last = (await store.lastChild('kill/other/0/'))!.key;
+    for (let seen = 0, tries = 0; seen < 5; tries++) {
+      const { key } = (await store.lastChild('kill/other/0/'))!;
+      if (key > last) seen++;
+      last = key;
+      if (tries > 2_000_000) throw new Error('stale for ever');
+    }
+    writer.process.kill('SIGKILL');
+    await writer.ended;
     await store.close();
   });
 
