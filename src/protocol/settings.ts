@@ -32,8 +32,8 @@ const settingsSchema = v.strictObject({
   /** P: slots assigned beyond the first unacknowledged one. */
   window: v.optional(integer(1, LIMITS.window), 16),
   storageClass: v.optional(v.picklist(['standard', 'express']), 'express'),
-  /** A flight seals at this size, or earlier; 512 KiB by default. */
-  flightBytes: v.optional(integer(4 * KIB, 16 * MIB), 512 * KIB),
+  /** A flight seals at this size, or earlier; an idle pipeline sends whatever there is. */
+  flightBytes: v.optional(integer(4 * KIB, 16 * MIB), MIB),
   /** A flight seals at this age while others are under way; an idle pipeline seals at once. */
   lingerMillis: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(60_000)), 5),
   /** Bound of all payload memory: open, sealed, in flight, awaiting copies, cached for tail reads. */
@@ -41,7 +41,7 @@ const settingsSchema = v.strictObject({
   /** A slot is assigned at most this far beyond the checkpoint; bounds every restart and takeover. */
   checkpointLagSlots: v.optional(integer(16, 1_000_000), 4_096),
   /** A stream is absorbed when it holds this many unabsorbed bytes … */
-  absorbBytes: v.optional(integer(1, 1024 * MIB), MIB),
+  absorbBytes: v.optional(integer(1, 1024 * MIB), 4 * MIB),
   /** … or when its oldest unabsorbed record is this old. */
   absorbMillis: v.optional(integer(1, 3_600_000), 60_000),
   /** A lease record unchanged for 1.1 times this plus half a second is dead. */
@@ -55,7 +55,7 @@ const settingsSchema = v.strictObject({
   defaultTimeoutMillis: v.optional(integer(0, 3_600_000), 30_000),
   /** Checksum work goes to worker threads from this size on; 0 threads: never. */
   computeThreads: v.optional(integer(0, 16), 1),
-  computeThresholdBytes: v.optional(integer(1, 1024 * MIB), 256 * KIB),
+  computeThresholdBytes: v.optional(integer(1, 1024 * MIB), MIB),
 });
 
 /** What a caller may pass. */
