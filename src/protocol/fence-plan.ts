@@ -9,7 +9,6 @@ import {
   blockingBuckets,
   classOf,
   countCells,
-  emptyRow,
   hasBit,
   openCells,
   readOf,
@@ -46,13 +45,14 @@ export function planFirstWave(
   tailHint: number | undefined,
 ): FenceWave {
   const { quorum, slot, window } = draft;
+  const hint = tailHint !== undefined && tailHint > slot ? tailHint : undefined;
   const reads = new Reads(quorum.buckets);
   reads.rows(draft, slot, slot);
-  reads.probes(gallop(slot, tuning.exponents));
-  if (tailHint !== undefined && tailHint > slot) {
-    reads.rows(draft, Math.max(slot, tailHint - window), tailHint + Math.ceil(window / 2));
-    reads.probes(gallop(tailHint, Math.min(tuning.exponents, CHASE_EXPONENTS)));
+  if (hint !== undefined) {
+    reads.rows(draft, Math.max(slot, hint - window), hint + Math.ceil(window / 2));
+    reads.probes(gallop(hint, Math.min(tuning.exponents, CHASE_EXPONENTS)));
   }
+  reads.probes(gallop(slot, tuning.exponents));
   return { ...QUIET, kind: 'probe', slot, reads: reads.list(), identities: allBuckets(quorum) };
 }
 
@@ -114,12 +114,12 @@ function planProbe(
   const { quorum, slot, low, high, outrun, barrierAt, window } = draft;
   const reads = new Reads(quorum.buckets);
   if (row !== undefined) reads.rows(draft, slot, slot);
+  if (barrierAt >= 0) reads.rows(draft, Math.max(slot, barrierAt - window + 1), barrierAt);
   if (high !== null) reads.probes(split(low, high, tuning.fanOut));
   else {
     const exponents = outrun > 0 ? Math.min(tuning.exponents, CHASE_EXPONENTS) : tuning.exponents;
     reads.probes(gallop(low, exponents));
   }
-  if (barrierAt >= 0) reads.rows(draft, Math.max(slot, barrierAt - window + 1), barrierAt);
   const wave = { ...QUIET, slot, reads: reads.list(), identities: unconfirmed(draft) };
   if (!isBarrierDue(draft)) return { ...wave, kind: 'probe' };
   const ahead = low + nextBarrierDistance(draft);
@@ -245,36 +245,46 @@ function* bucketsOf(mask: number): Iterable<number> {
   for (let bucket = 0; 2 ** bucket <= mask; bucket++) if (hasBit(mask, bucket)) yield bucket;
 }
 
-/** Slots of one wave in ascending order; a slot that is read for evidence needs no probe. */
+/** Slots of one wave, each once: what is added first counts, so evidence comes before probes. */
 class Reads {
-  readonly #buckets: number;
-  readonly #bySlot = new Map<number, SlotRead>();
+  readonly #all: number;
+  readonly #reads: SlotRead[] = [];
+  readonly #slots = new Set<number>();
 
   constructor(buckets: number) {
-    this.#buckets = buckets;
+    this.#all = 2 ** buckets - 1;
   }
 
   /** Slots `first` to `last` as far as cells of them are still open. */
-  rows(draft: FenceDraft, first: number, last: number): void {
+  rows({ rows }: FenceDraft, first: number, last: number): void {
+    let at = 0;
     for (let slot = first; slot <= last; slot++) {
-      const row = rowAt(draft.rows, slot) ?? emptyRow(slot, this.#buckets);
-      if (openCells(row) !== 0) this.#bySlot.set(slot, readOf(row));
+      while (at < rows.length && rows[at]!.slot < slot) at++;
+      const row = rows[at]?.slot === slot ? rows[at] : undefined;
+      if (row === undefined) this.#add(slot, true);
+      else if (openCells(row) !== 0) this.add([readOf(row)]);
     }
   }
 
   add(reads: readonly SlotRead[]): void {
-    for (const read of reads) this.#bySlot.set(read.slot, read);
-  }
-
-  probes(slots: readonly number[]): void {
-    const ask = 2 ** this.#buckets - 1;
-    for (const slot of slots) {
-      if (this.#bySlot.has(slot)) continue;
-      this.#bySlot.set(slot, { slot, ask, flights: 0, poisons: 0, evidence: false });
+    for (const read of reads) {
+      if (this.#slots.has(read.slot)) continue;
+      this.#slots.add(read.slot);
+      this.#reads.push(read);
     }
   }
 
+  probes(slots: readonly number[]): void {
+    for (const slot of slots) this.#add(slot, false);
+  }
+
   list(): SlotRead[] {
-    return [...this.#bySlot.values()].sort((a, b) => a.slot - b.slot);
+    return this.#reads.sort((a, b) => a.slot - b.slot);
+  }
+
+  #add(slot: number, evidence: boolean): void {
+    if (this.#slots.has(slot)) return;
+    this.#slots.add(slot);
+    this.#reads.push({ slot, ask: this.#all, flights: 0, poisons: 0, evidence });
   }
 }

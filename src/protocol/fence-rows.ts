@@ -103,27 +103,45 @@ export function readOf(row: SlotRow, ask = openCells(row)): SlotRead {
  * A wave's answer laid over a row. What was asked and not answered is unknown again. A copy whose
  * body did not verify stays corrupt while its head reads the same; after a pause it gets a new chance.
  */
-export function mergeSeen(row: SlotRow, seen: SlotSeen, ask: number, afterPause: boolean): SlotRow {
-  const cells = row.cells.slice();
-  let prints = row.prints;
+export function mergeSeen(
+  old: SlotRow | undefined,
+  seen: SlotSeen,
+  ask: number,
+  afterPause: boolean,
+): SlotRow {
+  if (old === undefined) return firstSeen(seen);
+  const cells = old.cells.slice();
+  const prints = old.prints.slice();
   for (let bucket = 0; bucket < cells.length; bucket++) {
     if (!hasBit(ask, bucket) || isTerminal(cells[bucket]!)) continue;
     const cell = seen.cells[bucket]!;
-    const isDamaged = cells[bucket] === CORRUPT && row.prints[bucket] !== 0;
-    if (isDamaged && !afterPause && row.prints[bucket] === seen.prints[bucket]) continue;
+    const isDamaged = cells[bucket] === CORRUPT && prints[bucket] !== 0;
+    if (isDamaged && !afterPause && prints[bucket] === seen.prints[bucket]) continue;
     cells[bucket] = cell === POISON ? SEEN_POISON : cell;
-    if (cell !== FLIGHT) continue;
-    if (prints === row.prints) prints = row.prints.slice();
-    (prints as number[])[bucket] = seen.prints[bucket]!;
+    prints[bucket] = cell === FLIGHT ? seen.prints[bucket]! : 0;
   }
   return {
-    slot: row.slot,
+    slot: old.slot,
     cells,
     prints,
-    sizeBytes: Math.max(row.sizeBytes, seen.sizeBytes),
-    avoid: afterPause ? 0 : row.avoid,
+    sizeBytes: Math.max(old.sizeBytes, seen.sizeBytes),
+    avoid: afterPause ? 0 : old.avoid,
     written: false,
-    tried: row.tried,
+    tried: old.tried,
+  };
+}
+
+/** The usual case by far: one look at a slot, and a flight everywhere. */
+function firstSeen({ slot, cells, prints, sizeBytes }: SlotSeen): SlotRow {
+  const hasPoison = cells.includes(POISON);
+  return {
+    slot,
+    cells: hasPoison ? cells.map((cell) => (cell === POISON ? SEEN_POISON : cell)) : cells,
+    prints,
+    sizeBytes,
+    avoid: 0,
+    written: false,
+    tried: 'nothing',
   };
 }
 

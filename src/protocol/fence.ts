@@ -195,27 +195,55 @@ function confirmPoison(draft: FenceDraft, bucket: number): void {
 /** Merges reads and writes; true when a slot that showed no flight has one that is not ours. */
 function applyAnswers(draft: FenceDraft, answers: FenceAnswers, rules: FenceRules): boolean {
   const probes: ProbeAnswer[] = [];
-  const asked = new Map<number, SlotRead>();
-  for (const read of draft.wave.reads) asked.set(read.slot, read);
   let raced = false;
   for (const put of answers.puts) raced = applyPut(draft, put, probes) || raced;
-  for (const seen of answers.reads) {
-    const read = asked.get(seen.slot);
-    if (read === undefined) continue;
-    if (seen.released > draft.released) draft.released = seen.released;
-    probes.push({ slot: seen.slot, shows: showsOf(draft.quorum, read, seen, rules) });
-    if (!read.evidence || seen.slot < draft.slot) continue;
-    const old = rowAt(draft.rows, seen.slot);
-    const base = old ?? emptyRow(seen.slot, draft.quorum.buckets);
-    const row = mergeSeen(base, seen, read.ask, draft.wave.kind === 'undecided');
-    if (old !== undefined && hadNoFlight(old) && row.cells.includes(FLIGHT)) raced = true;
-    putRow(draft.rows, row);
-  }
+  raced = applyReads(draft, answers.reads, probes, rules) || raced;
   if (draft.wave.kind === 'barrier') probes.push(...placeBarrier(draft));
   const { low, high } = narrow(draft, probes);
   draft.low = low;
   draft.high = high;
   return raced;
+}
+
+/** One pass over what was asked, what was answered and what is known: all three are in slot order. */
+function applyReads(
+  draft: FenceDraft,
+  reads: readonly SlotSeen[],
+  probes: ProbeAnswer[],
+  rules: FenceRules,
+): boolean {
+  const { quorum, wave, rows: known } = draft;
+  const bySlot = reads.length > 1 && !isAscending(reads) ? [...reads].sort(bySlotNumber) : reads;
+  const afterPause = wave.kind === 'undecided';
+  const rows: SlotRow[] = [];
+  let next = 0;
+  let asked = 0;
+  let raced = false;
+  for (const seen of bySlot) {
+    while (asked < wave.reads.length && wave.reads[asked]!.slot < seen.slot) asked++;
+    const read = wave.reads[asked];
+    if (read?.slot !== seen.slot) continue;
+    if (seen.released > draft.released) draft.released = seen.released;
+    probes.push({ slot: seen.slot, shows: showsOf(quorum, read, seen, rules) });
+    if (!read.evidence || seen.slot < draft.slot) continue;
+    while (next < known.length && known[next]!.slot < seen.slot) rows.push(known[next++]!);
+    const old = known[next]?.slot === seen.slot ? known[next++] : undefined;
+    const row = mergeSeen(old, seen, read.ask, afterPause);
+    if (old !== undefined && hadNoFlight(old) && row.cells.includes(FLIGHT)) raced = true;
+    rows.push(row);
+  }
+  while (next < known.length) rows.push(known[next++]!);
+  draft.rows = rows;
+  return raced;
+}
+
+const bySlotNumber = (a: SlotSeen, b: SlotSeen): number => a.slot - b.slot;
+
+function isAscending(reads: readonly SlotSeen[]): boolean {
+  for (let at = 1; at < reads.length; at++) {
+    if (reads[at - 1]!.slot >= reads[at]!.slot) return false;
+  }
+  return true;
 }
 
 /** A barrier stands when B buckets took it; then nothing at or above it is ever acknowledged. */
