@@ -2,6 +2,7 @@ import { assert } from '../../lib/assert.ts';
 import { codeOf } from './failure.ts';
 import type { DirectoryFileSystem } from './file-system.ts';
 import type { Health } from './health.ts';
+import { makeDirectory } from './layout.ts';
 import { SyncedDirectory } from './synced-directory.ts';
 
 /** Directories kept open between uses. */
@@ -79,7 +80,7 @@ export class Directories {
     if (parent === undefined) return undefined;
     try {
       const full = `${this.objects.path}/${path}`;
-      if (missing === 'make') await this.#make(full);
+      if (missing === 'make') await makeDirectory(this.#fileSystem, full);
       const fd = await this.#openDirectory(full, missing);
       if (fd === undefined) return undefined;
       const directory = new SyncedDirectory(full, fd, this.#fileSystem, this.#health);
@@ -92,14 +93,6 @@ export class Directories {
       return await this.#keep(path, { directory, uses: 0 });
     } finally {
       if (parentPath !== undefined) this.release(parentPath);
-    }
-  }
-
-  async #make(full: string): Promise<void> {
-    try {
-      await this.#fileSystem.mkdir(full);
-    } catch (error) {
-      if (codeOf(error) !== 'EEXIST') throw error;
     }
   }
 
