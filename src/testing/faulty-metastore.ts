@@ -223,6 +223,7 @@ export class FaultyMetastore implements Metastore {
       return answer.value;
     }
     this.#scheduler.note(`${describe(call)} fails ${answer.error.code}`);
+    for (const observer of this.server.observers) observer.metaFailed?.(call, answer.error.code);
     throw answer.error;
   }
 

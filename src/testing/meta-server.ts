@@ -11,6 +11,8 @@ export interface MetaObserver {
   metaChanged?(change: MetaChange): void;
   /** A write met another version, when it was applied. */
   metaConflicted?(call: MetaCall): void;
+  /** The caller was told an error. */
+  metaFailed?(call: MetaCall, code: string): void;
   /** A read answered a state older than the newest. */
   metaStale?(call: MetaCall): void;
 }

@@ -45,7 +45,7 @@ export interface WorldOptions extends SchedulerOptions {
   /** Clocks of processes run up to this share fast or slow. */
   readonly clockDrift?: number;
   /** Stands between every engine and its ports: how a test plants a break. */
-  readonly mutate?: (ports: StarPorts, process: SimulatedProcess) => StarPorts;
+  readonly mutate?: ((ports: StarPorts, process: SimulatedProcess) => StarPorts) | undefined;
 }
 
 export interface SpawnOptions {

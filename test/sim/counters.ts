@@ -15,6 +15,8 @@ export const SITUATIONS = [
   'crashWithUnacknowledged',
   'restart',
   'reopened',
+  'roll',
+  'republished',
   'stoppedByPoison',
   'sameAfterLostResponse',
   'repair',
@@ -41,6 +43,7 @@ export class Counters implements Checker {
   readonly outcomes: Record<string, number> = {};
   readonly #context: CheckContext;
   readonly #unknown = new Set<string>();
+  readonly #undecided = new Set<string>();
 
   constructor(context: CheckContext) {
     this.#context = context;
@@ -51,14 +54,28 @@ export class Counters implements Checker {
     this.counts[situation] += amount;
   }
 
+  /** What the gauge of a process shows now; asked for now and then. */
+  undecidedAge(process: string, ageMillis: number): void {
+    const was = this.#undecided.has(process);
+    if (ageMillis > 0) {
+      this.#undecided.add(process);
+      if (!was) this.add('undecided');
+    } else if (this.#undecided.delete(process)) this.add('decidedAfterUndecided');
+  }
+
   operationEnded(operation: Operation, outcome: Outcome): void {
     const code = 'code' in outcome ? outcome.code : outcome.kind;
     const name = `${operation.kind} ${code}`;
     this.outcomes[name] = (this.outcomes[name] ?? 0) + 1;
-    if (outcome.kind === 'appended') this.add('acknowledged');
-    else if (outcome.kind === 'tail') this.add('tailConfirmed');
+    if (outcome.kind === 'appended') {
+      this.add('acknowledged');
+      const { slots } = this.#context;
+      const places = slots.placesOf(operation.streamId, outcome.start, outcome.start + 1);
+      if (places.length > 1) this.add('republished');
+    }
+    if (outcome.kind === 'tail') this.add('tailConfirmed');
     else if (outcome.kind === 'read') this.add('readBack', outcome.records.length);
-    else if (operation.kind === 'append') {
+    else if (operation.kind === 'append' && outcome.kind !== 'appended') {
       this.add(outcome.kind === 'failed' ? 'definiteFailure' : 'indeterminate');
     }
   }
@@ -93,12 +110,20 @@ export class Counters implements Checker {
     if (call.op === 'put' && /^chains\/[^/]+\/\d{16}$/.test(call.key)) this.add('publishConflict');
   }
 
+  metaFailed(_call: MetaCall, code: string): void {
+    if (code === 'METASTORE_INDETERMINATE') this.add('indeterminateMetaWrite');
+  }
+
   metaStale(): void {
     this.add('staleRead');
   }
 
-  epochChanged({ record, before }: EpochChange): void {
-    if (before === undefined) return;
+  epochChanged({ record, before, epoch }: EpochChange): void {
+    if (before === undefined) {
+      const earlier = this.#context.meta.epoch(epoch.star, epoch.epoch - 1);
+      if (earlier?.record.incarnation === record.incarnation) this.add('roll');
+      return;
+    }
     if (record.cut !== undefined && before.cut === undefined) this.add('cutPublished');
     if (record.state === 'settled' && before.state !== 'settled') this.add('settled');
     if (record.tailSwept && !before.tailSwept) this.add('tailSwept');

@@ -1,10 +1,8 @@
 /** A world with all checkers on it; storms and scripted scenarios run in one. */
-import type { StarPorts } from '../../actors/ports.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { Stream } from '../../src/engine/api.ts';
 import { sleep } from '../../src/lib/wait.ts';
 import type { ResolvedSettings } from '../../src/protocol/settings.ts';
-import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
 import { VirtualClock } from '../../src/testing/virtual-clock.ts';
 import { World, type WorldOptions } from '../../src/testing/world.ts';
 import { AcknowledgedChecker, EvidenceChecker } from './checkers/acknowledged.ts';
@@ -21,7 +19,7 @@ import { OperationLog, type OperationListener, type SeenRecord } from './operati
 import { SlotIndex } from './slot-index.ts';
 
 export interface HarnessOptions extends WorldOptions {
-  readonly mutate?: (ports: StarPorts, process: SimulatedProcess) => StarPorts;
+  readonly wrapStream?: ((stream: Stream) => Stream) | undefined;
   /** Only these rules count: shows that a checker notices a break by itself. All count by default. */
   readonly rules?: readonly string[] | undefined;
 }
@@ -37,6 +35,7 @@ export class Harness {
   readonly clock: Clock;
   readonly #checkers: readonly Checker[];
   readonly #fail: CheckContext['fail'];
+  readonly #wrapStream: HarnessOptions['wrapStream'];
 
   constructor(options: HarnessOptions) {
     this.world = new World(options);
@@ -47,6 +46,7 @@ export class Harness {
       if (options.rules?.includes(rule) !== false) world.scheduler.fail(rule, text);
     };
     this.#fail = fail;
+    this.#wrapStream = options.wrapStream;
     const base = { world, slots, meta: this.meta, log, fail };
     const acknowledged = new AcknowledgedChecker(base);
     const context: CheckContext = { ...base, acks: acknowledged };
@@ -86,6 +86,7 @@ export class Harness {
       settings,
       host: `host-${host}`,
       restartMillis,
+      wrapStream: this.#wrapStream,
       onOpened: ({ opens }) => {
         if (opens > 1) this.counters.add('restart');
       },

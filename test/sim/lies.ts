@@ -59,7 +59,7 @@ export interface MetaLie {
     send: (value: Uint8Array) => Promise<PutResult>,
   ): Promise<PutResult>;
   /** Changes what is found, by `get`, by a conflict or as a last child. */
-  found?(entry: MetaEntry): MetaEntry;
+  found?(entry: MetaEntry): MetaEntry | undefined;
   lastChild?(
     prefix: string,
     found: MetaEntry | undefined,
@@ -73,7 +73,7 @@ export function lyingMetastore(
     const inner = ports.metastore;
     const lie = lieOf(inner, process);
     const found = (entry: MetaEntry | undefined): MetaEntry | undefined =>
-      entry === undefined ? undefined : (lie.found?.(entry) ?? entry);
+      entry === undefined || lie.found === undefined ? entry : lie.found(entry);
     const metastore: Metastore = {
       get: async (key, options) => found(await inner.get(key, options)),
       put: async (key, value, expected, options) => {
@@ -113,3 +113,20 @@ export function rewriting(
       send(pattern.test(key) ? encodeRecordValue(change(jsonOf(value), process)) : value),
   }));
 }
+
+/** One mutation around the other; undefined ones leave the ports alone. */
+export function inTurn(...mutations: readonly (Mutation | undefined)[]): Mutation {
+  return (ports, process) =>
+    mutations.reduce((left, mutation) => mutation?.(left, process) ?? left, ports);
+}
+
+/**
+ * Sees no other star's lease record: takes every leader for dead and fences it at once. No safety
+ * rule rests on a lease (T3), so that all invariants hold in such a world, only nobody is spared.
+ */
+export const blindToLeases: Mutation = lyingMetastore((_inner, process) => ({
+  found: (entry) => {
+    const own = `stars/${process.name.split('.')[0]!}`;
+    return entry.key.startsWith('stars/') && entry.key !== own ? undefined : entry;
+  },
+}));

@@ -2,7 +2,9 @@
  * Planted breaks, at least one for each checker. Each stands for a mistake that an engine could
  * make; test/sim/mutants.sim.test.ts shows that the checker notices it, with all others deaf.
  */
+import type { Position, ReadRecord, RecordReader, Stream } from '../../src/engine/api.ts';
 import { encodePreamble, parsePreamble } from '../../src/format/preamble.ts';
+import { EngineError } from '../../src/lib/errors.ts';
 import type { MetaEntry } from '../../src/ports/metastore.ts';
 import { FENCE_RULES, type FenceRules } from '../../src/protocol/fence.ts';
 import { encodeRecordValue } from '../../src/protocol/records.ts';
@@ -22,6 +24,8 @@ export interface Mutant {
   /** The checker that must notice. */
   readonly rule: string;
   readonly mutate?: Mutation;
+  /** Stands between callers and a stream. */
+  readonly stream?: (stream: Stream) => Stream;
   /** Rules of the walk that are changed. */
   readonly walk?: Partial<FenceRules>;
   /** Seeds of this shape only: K / W as `3/2`. */
@@ -32,6 +36,7 @@ const EPOCH = /^chains\/[^/]+\/\d+$/;
 const WRITER = /^streams\/[^/]+\/writer$/;
 const ROW = /^streams\/[^/]+\/refs\//;
 const EMPTY_CELL = 1;
+const FLIGHT_CELL = 2;
 const POISON_CELL = 3;
 const INTACT: FenceRules = { ...FENCE_RULES };
 
@@ -86,13 +91,6 @@ const silenceIsPoison: Partial<FenceRules> = {
     ),
 };
 
-const lastRowButOne = lyingMetastore((inner) => ({
-  async lastChild(prefix, found) {
-    if (found === undefined || !prefix.endsWith('/refs/')) return found;
-    return (await inner.children(prefix)).at(-2) ?? found;
-  },
-}));
-
 /** Acknowledges rows without storing them, and shows them to nobody else. */
 const rowsInMemory = lyingMetastore(() => {
   const rows = new Map<string, MetaEntry>();
@@ -110,17 +108,6 @@ const rowsInMemory = lyingMetastore(() => {
     },
   };
 });
-
-/** Shows the writer a cut one slot below the published one. */
-const lowCutForWriter = lyingMetastore((_inner, process) => ({
-  found: (entry) => {
-    if (!EPOCH.test(entry.key) || !entry.key.startsWith(`chains/${starOf(process)}/`)) return entry;
-    const record = jsonOf(entry.value);
-    const cut = Number(record['cut'] ?? 0);
-    if (cut <= Number(record['checkpoint'])) return entry;
-    return { ...entry, value: encodeRecordValue({ ...record, cut: cut - 1 }) };
-  },
-}));
 
 /** Takes every tenure for the own one. */
 const everyTenureIsOwn = lyingMetastore(() => {
@@ -164,6 +151,29 @@ const blindConfirmation = lyingBuckets((_bucket, process) => {
 
 function starOf(process: SimulatedProcess): string {
   return process.name.split('.')[0]!;
+}
+
+function facade(stream: Stream): Stream {
+  return {
+    name: stream.name,
+    id: stream.id,
+    mode: stream.mode,
+    submit: (records, options) => stream.submit(records, options),
+    append: (records, options) => stream.append(records, options),
+    read: (options) => stream.read(options),
+    checkTail: (options) => stream.checkTail(options),
+    trim: (seqNum, options) => stream.trim(seqNum, options),
+    fence: (token, options) => stream.fence(token, options),
+    close: (options) => stream.close(options),
+    [Symbol.asyncDispose]: () => stream[Symbol.asyncDispose](),
+  };
+}
+
+function without(reader: RecordReader, isSkipped: (seqNum: number) => boolean): RecordReader {
+  async function* left(): AsyncGenerator<ReadRecord> {
+    for await (const record of reader) if (!isSkipped(record.seqNum)) yield record;
+  }
+  return { batches: () => reader.batches(), [Symbol.asyncIterator]: left };
 }
 
 export const MUTANTS: readonly Mutant[] = [
@@ -217,7 +227,18 @@ export const MUTANTS: readonly Mutant[] = [
       },
     })),
   },
-  { name: 'a writer drops the last slot below the cut', rule: 'A5', mutate: lowCutForWriter },
+  {
+    name: 'a passed deadline is reported as a definite failure',
+    rule: 'A5',
+    stream: (stream) => ({
+      ...facade(stream),
+      append: (records, options) =>
+        stream.append(records, { ...options, timeoutMillis: 15 }).catch((error: unknown) => {
+          const { code } = error as EngineError;
+          throw new EngineError(code, 'nothing was appended', { sideEffects: 'none' });
+        }),
+    }),
+  },
   { name: 'the cut is published one slot low', rule: 'F1', mutate: movedCut(() => -1) },
   {
     name: 'the blocking set is one bucket too small',
@@ -226,18 +247,23 @@ export const MUTANTS: readonly Mutant[] = [
     quorum: '3/2',
   },
   { name: 'buckets that do not answer count as poisoned', rule: 'F1', walk: silenceIsPoison },
-  {
-    name: 'the writer outruns a blocking set that is too small',
-    rule: 'F2',
-    walk: smallBlockingSet,
-    quorum: '5/3',
-  },
+  { name: 'a writer counts poison as a copy', rule: 'F2', mutate: everyConflictCounts },
   {
     name: 'two fencers derive different cuts',
     rule: 'F3',
     mutate: movedCut((process) => (starOf(process) === 'a' ? 0 : 1)),
   },
   { name: 'the cut is published one slot high', rule: 'F4', mutate: movedCut(() => 1) },
+  {
+    name: 'the walk starts above the highest flight seen',
+    rule: 'F4',
+    walk: { startOf: (highest) => highest + 1 },
+  },
+  {
+    name: 'a probe takes poison for a flight',
+    rule: 'F4',
+    walk: { probeCounts: (cell) => cell === FLIGHT_CELL || cell === POISON_CELL },
+  },
   {
     name: 'a slot with a flight is poisoned instead of repaired',
     rule: 'C',
@@ -282,7 +308,37 @@ export const MUTANTS: readonly Mutant[] = [
       },
     })),
   },
-  { name: 'the tail is taken from the last row but one', rule: 'T2', mutate: lastRowButOne },
+  {
+    name: 'positions are off by one',
+    rule: 'T2',
+    stream: (stream) => ({
+      ...facade(stream),
+      async append(records, options) {
+        const ack = await stream.append(records, options);
+        const moved = ({ seqNum, timestamp }: Position): Position => ({
+          seqNum: seqNum + 1,
+          timestamp,
+        });
+        return { start: moved(ack.start), end: moved(ack.end), tail: moved(ack.tail) };
+      },
+    }),
+  },
+  {
+    name: 'a reader skips a record now and then',
+    rule: 'T2',
+    stream: (stream) => ({
+      ...facade(stream),
+      read: (options) => without(stream.read(options), (seqNum) => seqNum % 7 === 6),
+    }),
+  },
+  {
+    name: 'a tail is remembered',
+    rule: 'L1',
+    stream: (stream) => {
+      let known: Promise<Position> | undefined;
+      return { ...facade(stream), checkTail: (options) => (known ??= stream.checkTail(options)) };
+    },
+  },
   { name: 'every tenure is taken for the own one', rule: 'T6', mutate: everyTenureIsOwn },
   {
     name: 'a stream is released above its tail',

@@ -19,6 +19,8 @@ export interface NodeOptions {
   readonly host: string;
   /** How long a dead process stays away. */
   readonly restartMillis: () => number;
+  /** Stands between callers and a stream. */
+  readonly wrapStream?: ((stream: Stream) => Stream) | undefined;
   readonly onOpened?: (node: SimulatedNode) => void;
 }
 
@@ -76,7 +78,8 @@ export class SimulatedNode {
     if (engine === undefined) throw new EngineError('CLOSED', 'this node does not run');
     const known = this.#streams.get(name);
     if (known !== undefined) return known;
-    const opening = engine.open(name, { timeoutMillis });
+    const { wrapStream = (stream: Stream) => stream } = this.#options;
+    const opening = engine.open(name, { timeoutMillis }).then(wrapStream);
     this.#streams.set(name, opening);
     try {
       return await opening;

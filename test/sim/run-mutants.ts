@@ -16,12 +16,12 @@ interface Hunt {
 }
 
 async function hunt(mutant: Mutant, from: number, seeds: number): Promise<Hunt> {
-  const { name, rule, mutate, walk = {}, quorum } = mutant;
+  const { name, rule, mutate, stream, walk = {}, quorum } = mutant;
   let stopped = 0;
   for (let seed = from; seed < from + seeds; seed++) {
     const { buckets, copies } = stormConfig(seed);
     if (quorum !== undefined && quorum !== `${buckets}/${copies}`) continue;
-    const options = { rules: [rule], ...(mutate === undefined ? {} : { mutate }) };
+    const options = { rules: [rule], mutate, wrapStream: stream };
     const failure = await withWalk(walk, () =>
       runStorm(seed, options).then(
         () => undefined,

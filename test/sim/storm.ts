@@ -1,12 +1,12 @@
 /** One seed: engines of several stars under load and faults, then rest, then the reckoning. */
 import { sleep } from '../../src/lib/wait.ts';
-import type { StarPorts } from '../../actors/ports.ts';
-import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
+import type { Stream } from '../../src/engine/api.ts';
 import { History } from '../../src/testing/history.ts';
 import { Chaos } from './chaos.ts';
 import { Client } from './client.ts';
 import type { Counters } from './counters.ts';
 import { Harness } from './harness.ts';
+import { blindToLeases, inTurn, type Mutation } from './lies.ts';
 import { settingsOf, stormConfig, type StormConfig } from './world-config.ts';
 
 export interface StormResult {
@@ -19,7 +19,8 @@ export interface StormResult {
 
 export interface StormOptions {
   readonly config?: StormConfig;
-  readonly mutate?: (ports: StarPorts, process: SimulatedProcess) => StarPorts;
+  readonly mutate?: Mutation | undefined;
+  readonly wrapStream?: ((stream: Stream) => Stream) | undefined;
   readonly keepLines?: number;
   /** Only these rules count. */
   readonly rules?: readonly string[];
@@ -38,7 +39,8 @@ export async function runStorm(seed: number, options: StormOptions = {}): Promis
     ...(options.keepLines === undefined
       ? {}
       : { history: new History({ keepLines: options.keepLines }) }),
-    ...(options.mutate === undefined ? {} : { mutate: options.mutate }),
+    mutate: inTurn(options.mutate, config.blindToLeases ? blindToLeases : undefined),
+    wrapStream: options.wrapStream,
     rules: options.rules,
   });
   await harness.until(play(harness, config), 'the end of the storm');
@@ -92,6 +94,7 @@ async function play(harness: Harness, config: StormConfig): Promise<void> {
       if (unanswered) counters.add('crashWithUnacknowledged');
     },
   });
+  void watchUndecided(harness);
   const work = Promise.all([...clients.map((client) => client.run()), chaos.run()]);
   await sleep(clock, config.millis);
   chaos.stop();
@@ -110,4 +113,15 @@ async function play(harness: Harness, config: StormConfig): Promise<void> {
     }
   }
   await harness.readBack(settingsOf(config, 'z'), config.streams);
+}
+
+/** A fence that nobody can decide shows in a gauge only. */
+async function watchUndecided({ world, clock, counters }: Harness): Promise<void> {
+  for (;;) {
+    await sleep(clock, 200);
+    for (const { name, metrics } of world.living) {
+      const { gauges } = metrics.snapshot();
+      counters.undecidedAge(name, gauges['fence.undecidedAgeMillis'] ?? 0);
+    }
+  }
 }

@@ -35,6 +35,8 @@ export interface StormConfig {
   readonly millis: number;
   readonly bucketProfile: BucketFaultProfile;
   readonly metaProfile: MetaFaultProfile;
+  /** Every star takes all others for dead. */
+  readonly blindToLeases: boolean;
   /** Mean time between two strokes of chaos. */
   readonly strokeMillis: number;
   readonly settings: Omit<EngineSettings, 'star'>;
@@ -57,6 +59,7 @@ export function stormConfig(seed: number): StormConfig {
     millis: 12_000 + prng.below(18_000),
     bucketProfile: prng.chance(0.75) ? ROUGH_BUCKETS : CALM_BUCKETS,
     metaProfile: prng.chance(0.75) ? ROUGH_METASTORE : CALM_METASTORE,
+    blindToLeases: prng.chance(0.25),
     strokeMillis: prng.pick([300, 800, 2_000]),
     settings: {
       copyQuorum: quorum.copies,

@@ -69,15 +69,13 @@ export class AcknowledgedChecker implements Checker, AckView {
     const places = slots
       .placesOf(streamId, seqNum, seqNum + 1)
       .filter((place) => textAt(slots.bodiesOf(place), seqNum - place.entry.firstSeqNum) === body);
-    const stored = places.filter((place) => this.#isStored(place));
-    const durable = stored.filter((place) => this.#isDurable(place));
+    if (places.length > 0 && places.every((place) => this.#isCut(place))) {
+      fail('F2', `${describe(operation)} acknowledged at ${seqNum} at or above the cut`);
+    }
+    const durable = places.filter((place) => this.#isStored(place) && this.#isDurable(place));
     if (durable.length === 0) {
       const where = places.map(({ at }) => `${epochName(at)}/${at.slot}`).join(' ') || 'nowhere';
       fail('A1', `${describe(operation)} acknowledged at ${seqNum} without W copies: in ${where}`);
-      return;
-    }
-    if (durable.every((place) => this.#isCut(place))) {
-      fail('F2', `${describe(operation)} acknowledged at ${seqNum} at or above the cut`);
       return;
     }
     const record: AckedRecord = { streamId, seqNum, places: durable };
