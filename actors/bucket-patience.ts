@@ -4,8 +4,8 @@
  */
 import { Histogram } from '../src/lib/metrics.ts';
 
-/** Below this many answers the percentile says nothing. */
-const SAMPLES_MIN = 16;
+/** Below this many waves the percentile says nothing. */
+const SAMPLES_MIN = 5;
 const WAIT_MAX_MILLIS = 1_000;
 /** Timers and event loops are not exact: a very fast store still gets this long. */
 const WAIT_MIN_MILLIS = 20;
@@ -29,8 +29,13 @@ export class BucketPatience {
     return waitOf(this.#writes) + (sizeBytes / 2 ** 20) * 1_000;
   }
 
-  noteRead(millis: number): void {
+  /** The bucket answered something: it is worth waiting for again. */
+  noteAnswer(): void {
     this.#overdue = false;
+  }
+
+  /** How long a wave of reads took. */
+  noteRead(millis: number): void {
     this.#reads.record(millis);
   }
 

@@ -156,7 +156,7 @@ export class FenceRun {
           this.#run(async (signal) => this.#publishCut(claim, signal));
         },
         stopEffect: () => {
-          this.#effect?.abort();
+          this.#effect?.abort(STATE_LEFT);
           this.#effect = undefined;
         },
       },
@@ -240,7 +240,7 @@ export class FenceRun {
     if (outcome instanceof Error) this.#result.reject(outcome);
     else this.#result.resolve(outcome);
     this.#life.abort(outcome instanceof Error ? outcome : undefined);
-    this.#effect?.abort();
+    this.#effect?.abort(STATE_LEFT);
     this.#listeners.clear();
     this.#actor.stop();
   }
@@ -281,6 +281,9 @@ export class FenceRun {
     );
   }
 }
+
+/** One reason for all: a fresh one would take a stack trace for every wave. */
+const STATE_LEFT = 'the state that asked was left';
 
 const EVENT_OF = {
   published: 'cut.published',

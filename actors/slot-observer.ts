@@ -3,9 +3,11 @@
  * soon as every slot in it is decided whatever else answers; else it waits for each bucket as long
  * as its patience lasts. What is missing then is unknown.
  */
+import { Buffer } from 'node:buffer';
 import { setMaxListeners } from 'node:events';
 import type { TimerHandle } from '../src/lib/clock.ts';
 import { PREAMBLE_BYTES } from '../src/format/preamble.ts';
+import type { ExpectedSlot } from '../src/format/slot-object.ts';
 import type { ReadOutcome } from '../src/ports/bucket-store.ts';
 import { hasBit, type SlotRead, type SlotSeen } from '../src/protocol/fence-rows.ts';
 import type { FenceAnswers, FenceWave } from '../src/protocol/fence.ts';
@@ -16,7 +18,7 @@ import { EMPTY, FLIGHT, POISON, UNKNOWN, type CellCode } from '../src/protocol/s
 import type { BucketPatience } from './bucket-patience.ts';
 import type { BucketSet, IdentityVerdict } from './bucket-set.ts';
 import type { StarPorts } from './ports.ts';
-import { inspectCell } from './slot-inspection.ts';
+import { inspectCell, type InspectedCell } from './slot-inspection.ts';
 
 export type ObserverPorts = Pick<StarPorts, 'clock' | 'log' | 'metrics'>;
 
@@ -30,37 +32,70 @@ export interface FencedEpoch {
 /** What was asked of one slot, filled in as answers come. */
 class SlotBoard implements SlotSeen {
   readonly slot: number;
+  readonly key: string;
   readonly cells: CellCode[];
   readonly prints: number[];
   released = -1;
   sizeBytes = 0;
-  readonly #quorum: Quorum;
+  /** No further answer changes what the walk makes of this slot. */
+  isForced = false;
+  #firstHead: Uint8Array | undefined;
+  #firstSizeBytes = 0;
+  #firstFound: InspectedCell | undefined;
   readonly #evidence: boolean;
+  readonly #copies: number;
+  readonly #blocking: number;
   #flights: number;
   #poisons: number;
   #empties = 0;
 
-  constructor(read: SlotRead, quorum: Quorum) {
+  constructor(read: SlotRead, key: string, quorum: Quorum, blocking: number) {
     this.slot = read.slot;
+    this.key = key;
     this.cells = new Array<CellCode>(quorum.buckets).fill(UNKNOWN);
     this.prints = new Array<number>(quorum.buckets).fill(0);
-    this.#quorum = quorum;
     this.#evidence = read.evidence;
+    this.#copies = quorum.copies;
+    this.#blocking = blocking;
     this.#flights = read.flights;
     this.#poisons = read.poisons;
+    this.#force();
   }
 
-  note(cell: CellCode): void {
+  /** Judges a head; copies of one flight have the same bytes, and so the same verdict. */
+  inspect(head: Uint8Array, sizeBytes: number, expected: ExpectedSlot): InspectedCell {
+    const first = this.#firstFound;
+    const isSame = sizeBytes === this.#firstSizeBytes && first !== undefined;
+    if (isSame && Buffer.compare(head, this.#firstHead!) === 0) return first;
+    const found = inspectCell(head, sizeBytes, expected);
+    if (first === undefined) {
+      this.#firstHead = head;
+      this.#firstSizeBytes = sizeBytes;
+      this.#firstFound = found;
+    }
+    return found;
+  }
+
+  /** True when this cell is the one that forces the slot. */
+  note(cell: CellCode): boolean {
     if (cell === FLIGHT) this.#flights++;
     else if (cell === POISON) this.#poisons++;
     else if (cell === EMPTY) this.#empties++;
+    const wasForced = this.isForced;
+    this.#force();
+    return this.isForced && !wasForced;
   }
 
-  /** No further answer changes what the walk makes of this slot. */
-  isForced(): boolean {
-    const blocking = blockingSet(this.#quorum);
-    if (!this.#evidence) return this.#flights > 0 || this.#poisons + this.#empties >= blocking;
-    return this.#flights >= this.#quorum.copies || this.#poisons >= blocking;
+  #force(): void {
+    this.isForced = this.#evidence
+      ? this.#flights >= this.#copies || this.#poisons >= this.#blocking
+      : this.#flights > 0 || this.#poisons + this.#empties >= this.#blocking;
+  }
+
+  /** Plain data: what the walk keeps. */
+  seen(): SlotSeen {
+    const { slot, cells, prints, released, sizeBytes } = this;
+    return { slot, cells, prints, released, sizeBytes };
   }
 }
 
@@ -81,8 +116,6 @@ class WaveObservation {
   readonly #epoch: FencedEpoch;
   readonly #wave: FenceWave;
   readonly #signal: AbortSignal;
-  readonly #prefix: string;
-  readonly #quorum: Quorum;
   readonly #boards: SlotBoard[];
   readonly #verdicts: IdentityVerdict[];
   readonly #abort: AbortController[];
@@ -105,9 +138,12 @@ class WaveObservation {
     this.#epoch = epoch;
     this.#wave = wave;
     this.#signal = signal;
-    this.#prefix = epochPrefix(record.star, record.epoch);
-    this.#quorum = { buckets: record.buckets, copies: record.copyQuorum };
-    this.#boards = wave.reads.map((read) => new SlotBoard(read, this.#quorum));
+    const prefix = epochPrefix(record.star, record.epoch);
+    const quorum = { buckets: record.buckets, copies: record.copyQuorum };
+    const blocking = blockingSet(quorum);
+    this.#boards = wave.reads.map(
+      (read) => new SlotBoard(read, prefix + pad(read.slot), quorum, blocking),
+    );
     this.#verdicts = set.buckets.map(() => 'unknown');
     this.#abort = set.buckets.map(() => new AbortController());
     // One signal serves every read of a wave in its bucket: many listeners are no leak here.
@@ -121,7 +157,7 @@ class WaveObservation {
   async run(): Promise<ObservedWave> {
     const { set } = this.#epoch;
     this.#unforced = this.#boards.length;
-    for (const board of this.#boards) if (board.isForced()) this.#unforced--;
+    for (const board of this.#boards) if (board.isForced) this.#unforced--;
     for (let bucket = 0; bucket < set.buckets.length; bucket++) this.#ask(bucket);
     if (!this.#isDone()) await this.#answers();
     this.#isOver = true;
@@ -129,7 +165,7 @@ class WaveObservation {
     this.#verdicts.forEach((verdict, bucket) => {
       if (hasBit(this.#wave.identities, bucket)) identities.push({ bucket, verdict });
     });
-    return { reads: this.#boards, identities, gets: this.#gets };
+    return { reads: this.#boards.map((board) => board.seen()), identities, gets: this.#gets };
   }
 
   /** Sends everything that one bucket is asked in this wave. */
@@ -155,7 +191,7 @@ class WaveObservation {
       if (!hasBit(ask, bucket) || (isOverdue && slot !== this.#wave.slot)) continue;
       this.#count(bucket);
       void target.store
-        .readHead(this.#prefix + pad(slot), PREAMBLE_BYTES, { evidence, signal })
+        .readHead(this.#boards[index]!.key, PREAMBLE_BYTES, { evidence, signal })
         .then((outcome) => {
           this.#seen(bucket, index, outcome);
         });
@@ -176,12 +212,7 @@ class WaveObservation {
   }
 
   #seen(bucket: number, index: number, outcome: ReadOutcome): void {
-    if (!this.#isOver) {
-      const board = this.#boards[index]!;
-      const wasForced = board.isForced();
-      this.#lay(board, bucket, outcome);
-      if (!wasForced && board.isForced()) this.#unforced--;
-    }
+    if (!this.#isOver) this.#lay(this.#boards[index]!, bucket, outcome);
     this.#answered(bucket, outcome.kind !== 'unknown');
   }
 
@@ -189,15 +220,15 @@ class WaveObservation {
     if (outcome.kind === 'unknown') return;
     if (outcome.kind === 'absent') {
       board.cells[bucket] = EMPTY;
-      board.note(EMPTY);
+      if (board.note(EMPTY)) this.#unforced--;
       return;
     }
     const { star, epoch, nonce } = this.#epoch.record;
     const expected = { star, epoch, slot: board.slot, nonce };
-    const found = inspectCell(outcome.bytes, outcome.sizeBytes, expected);
+    const found = board.inspect(outcome.bytes, outcome.sizeBytes, expected);
     board.cells[bucket] = found.cell;
     board.prints[bucket] = found.print;
-    board.note(found.cell);
+    if (board.note(found.cell)) this.#unforced--;
     if (found.released > board.released) board.released = found.released;
     if (found.sizeBytes > board.sizeBytes) board.sizeBytes = found.sizeBytes;
     if (found.fault !== undefined) this.#report(board.slot, bucket, found.fault);
@@ -221,7 +252,12 @@ class WaveObservation {
   #answered(bucket: number, told: boolean): void {
     const { clock } = this.#ports;
     const left = --this.#pending[bucket]!;
-    if (told) this.#epoch.patience[bucket]!.noteRead(clock.monotonic() - this.#begunAt);
+    if (told) {
+      const patience = this.#epoch.patience[bucket]!;
+      patience.noteAnswer();
+      // The last answer is what a wave waits for.
+      if (left === 0) patience.noteRead(clock.monotonic() - this.#begunAt);
+    }
     if (this.#isAwaited[bucket] === true) this.#awaited--;
     const timer = this.#timers[bucket];
     if (left === 0 && timer !== undefined) clock.clearTimeout(timer);

@@ -58,7 +58,8 @@ export class SparseChain {
     return new Array<CellCode>(this.buckets).fill(slot < this.tail ? FLIGHT : EMPTY);
   }
 
-  #incumbentMoves(): void {
+  /** A request was answered: the incumbent makes its steps. */
+  answered(): void {
     for (let step = 0; step < this.incumbentSteps; step++) {
       const cells = this.#cells.get(this.tail);
       if (cells !== undefined) {
@@ -79,7 +80,7 @@ export class SparseChain {
   create(slot: number, bucket: number, code: CellCode): PutAnswer {
     const found = this.cell(slot, bucket);
     if (found === EMPTY) this.setCell(slot, bucket, code);
-    this.#incumbentMoves();
+    this.answered();
     const held = found === FLIGHT;
     return {
       slot,
@@ -87,13 +88,13 @@ export class SparseChain {
       outcome: found === EMPTY ? 'created' : 'held',
       cell: found,
       print: held ? slot + 1 : 0,
-      released: held ? this.#releasedAt(slot) : -1,
+      released: held ? this.releasedAt(slot) : -1,
       sizeBytes: held ? 1_000 : 0,
     };
   }
 
   /** Watermark of a flight: everything below was acknowledged but for the last window. */
-  #releasedAt(slot: number): number {
+  releasedAt(slot: number): number {
     return Math.max(0, Math.min(slot, this.tail) - this.window + 1);
   }
 
@@ -103,7 +104,7 @@ export class SparseChain {
     let flights = 0;
     for (let bucket = 0; bucket < this.buckets; bucket++) {
       const code = hasBit(ask, bucket) ? this.cell(slot, bucket) : UNKNOWN;
-      if (hasBit(ask, bucket)) this.#incumbentMoves();
+      if (hasBit(ask, bucket)) this.answered();
       cells.push(code);
       prints.push(code === FLIGHT ? slot + 1 : 0);
       if (code === FLIGHT) flights++;
@@ -112,7 +113,7 @@ export class SparseChain {
       slot,
       cells,
       prints,
-      released: flights > 0 ? this.#releasedAt(slot) : -1,
+      released: flights > 0 ? this.releasedAt(slot) : -1,
       sizeBytes: flights > 0 ? 1_000 : 0,
     };
   }
@@ -128,7 +129,7 @@ export class SparseChain {
     for (let bucket = 0; bucket < this.buckets; bucket++) {
       if (!hasBit(wave.identities, bucket)) continue;
       identities.push({ bucket, verdict: 'confirmed' });
-      this.#incumbentMoves();
+      this.answered();
     }
     return { reads, puts, identities };
   }
