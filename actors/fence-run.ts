@@ -174,6 +174,9 @@ export class FenceRun {
 
   async #readRecord(signal: AbortSignal): Promise<FenceEvent> {
     const { record, version } = await this.#publisher.read(signal);
+    const { by } = this.#options;
+    // Whoever asked: the own writer needs no barrier, it has stopped or is about to.
+    if (record.star === by.star && record.incarnation === by.incarnation) this.joinOwner();
     if (this.#fenced === undefined && record.state === 'open') {
       const { ports, sets, patienceOf } = this.#options;
       const set = await untilAvailable(ports, signal, () => sets.resolve(record.set, signal));

@@ -241,6 +241,23 @@ describe('a live incumbent', () => {
     });
   });
 
+  it('is known for the own one by the record, whoever asks', async () => {
+    const world = new FenceWorld({ window: 4 });
+    await world.run(async () => {
+      const { incarnation } = await world.open();
+      const incumbent = await world.incumbent({ paceMillis: () => 0.2 });
+      void incumbent.run();
+      await world.sleep(60);
+      const fencer = world.fencer(STAR, { incarnation });
+      const fencing = world.fence(fencer);
+      await world.sleep(200);
+      incumbent.stop();
+      const { cut } = await fencing;
+      await checkCut(world, cut, incumbent.released);
+      expect(fencer.process.metrics.snapshot().counters['fence.barriers'] ?? 0).toBe(0);
+    });
+  });
+
   it('is spared barriers from the moment an owner joins', async () => {
     const world = new FenceWorld({ window: 4 });
     await world.run(async () => {
