@@ -17,13 +17,15 @@ const SATURATED_POOL_BYTES = 32 * MIB;
 const SESSION_TIMEOUT_MILLIS = 120_000;
 
 interface Scale {
+  /** Before the first measured one: compilers need a thousand flights to be done. */
+  readonly warmUpRounds: number;
   readonly rounds: number;
   /** Of one round. Every byte is on the disk three times, for the engine and for each floor. */
   readonly payloadBytes: number;
 }
 
-const FULL: Scale = { rounds: 7, payloadBytes: 128 * MIB };
-const SMOKE: Scale = { rounds: 1, payloadBytes: 2 * MIB };
+const FULL: Scale = { warmUpRounds: 3, rounds: 7, payloadBytes: 128 * MIB };
+const SMOKE: Scale = { warmUpRounds: 1, rounds: 1, payloadBytes: 2 * MIB };
 
 const PAYLOAD_SIZES = [64 << 10, 256 << 10, 512 << 10, MIB];
 const PAYLOAD_CONCURRENCY = [8, 48];
@@ -101,9 +103,14 @@ class Cell {
     const toReplay: Pair[] = [];
     const toPayload: Pair[] = [];
     try {
-      await this.#appends(loaded);
+      for (let round = 0; round < this.#scale.warmUpRounds; round++) {
+        await this.#appends(loaded);
+        await this.#workspace.cut();
+      }
       const steps = await this.#bestSteps();
-      await this.#workspace.cut();
+      this.#results.length = 0;
+      this.#engineCpu.length = 0;
+      this.#replayCpu.length = 0;
       for (let round = 0; round < this.#scale.rounds; round++) {
         // Who comes first changes: the disk and the page cache are not in the same state for both.
         let engine = round % 2 === 0 ? await this.#appends(loaded) : 0;
@@ -185,9 +192,8 @@ class Cell {
     steps: CreateSteps,
     loops: readonly PayloadLoop[],
   ): Row[] {
-    const measured = this.#results.slice(1);
     const of = (read: (result: LoadResult) => number): number =>
-      rounded(median(measured.map(read)));
+      rounded(median(this.#results.map(read)));
     const name = `directory K=3/W=2, ${this.#recordBytes} B, ${this.#mode}`;
     const details = {
       recordsPerSecond: of(({ records, seconds }) => records / seconds),
