@@ -1,8 +1,9 @@
 import { toEngineError, type EngineError } from '../src/lib/errors.ts';
 
-/** Who receives the answers of effects. */
+/** Who receives the answers of effects: an actor of XState, mostly. */
 export interface EventTarget<E> {
   send(event: E): void;
+  getSnapshot?(): { readonly status: string };
 }
 
 /**
@@ -19,18 +20,16 @@ export function runEffect<E>(
   const answer = Promise.resolve().then(() => run(signal));
   answer.then(
     (event) => {
-      if (event !== undefined && !signal.aborted) target.send(event);
+      if (event !== undefined && !signal.aborted) sendTo(target, event);
     },
     (cause: unknown) => {
-      if (!signal.aborted) target.send(onFailure(toEngineError(cause)));
+      if (!signal.aborted) sendTo(target, onFailure(toEngineError(cause)));
     },
   );
 }
 
 /** Sends unless the actor has ended: what is over is not told any more. */
-export function sendTo<E>(
-  actor: EventTarget<E> & { getSnapshot(): { readonly status: string } },
-  event: E,
-): void {
-  if (actor.getSnapshot().status === 'active') actor.send(event);
+export function sendTo<E>(target: EventTarget<E>, event: E): void {
+  const status = target.getSnapshot?.().status ?? 'active';
+  if (status === 'active') target.send(event);
 }
