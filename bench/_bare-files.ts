@@ -163,7 +163,8 @@ export async function storePayload(
   copies: number,
   freshFolder: () => string,
 ): Promise<number> {
-  const folders = Array.from({ length: copies }, freshFolder);
+  const folders = Array.from({ length: copies }, () => `${freshFolder()}/objects`);
+  await Promise.all(folders.map((folder) => files.mkdir(folder)));
   const count = Math.ceil(payloadBytes / loop.sizeBytes) * copies;
   let next = 0;
   const started = performance.now();

@@ -36,7 +36,8 @@ export class Workspace {
   }
 
   /**
-   * Gives the disk space of all objects back, but keeps their names. Nobody may read them again.
+   * Gives the disk space of everything below folders named `objects` back, but keeps the names.
+   * Nobody may read those files again.
    * One by one: freeing gigabytes at once would keep this process from anything else for seconds.
    */
   async cut(): Promise<void> {
