@@ -3,6 +3,7 @@
  * streams of the first unabsorbed slot. Zero metastore operations per flight: rows are written per
  * stream and megabyte. Source: DESIGN "Absorb (B)".
  */
+import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { assert } from '../src/lib/assert.ts';
 import type { TimerHandle } from '../src/lib/clock.ts';
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
@@ -25,12 +26,16 @@ import { extendRows, type SourceEntry, type StoredRow } from './ref-rows.ts';
 
 const RETRY = { firstMillis: 20, maxMillis: 5_000 };
 const PARALLEL_STREAMS = 8;
+/** A row that does not parse needs an operator; it is looked at again this often. */
+const FAILED_MILLIS = 5_000;
 
 interface Unabsorbed {
   readonly entries: SourceEntry[];
   bytes: number;
   since: number;
   running: Promise<StoredRow | undefined> | undefined;
+  /** After a failure that no retry mends, not before this moment again. */
+  notBefore: number;
 }
 
 export interface AbsorberInput {
@@ -49,7 +54,7 @@ export interface AbsorberInput {
 export class Absorber {
   readonly #input: AbsorberInput;
   readonly #streams = new Map<string, Unabsorbed>();
-  readonly #controller = new AbortController();
+  readonly #controller = forManyListeners(new AbortController());
   #record: EpochRecord;
   #version: MetaVersion;
   #running = 0;
@@ -81,7 +86,7 @@ export class Absorber {
     for (const entry of flight.entries) {
       let stream = this.#streams.get(entry.streamId);
       if (stream === undefined) {
-        stream = { entries: [], bytes: 0, since: now, running: undefined };
+        stream = { entries: [], bytes: 0, since: now, running: undefined, notBefore: 0 };
         this.#streams.set(entry.streamId, stream);
       }
       if (stream.entries.length === 0) stream.since = now;
@@ -157,6 +162,7 @@ export class Absorber {
     const due = [...this.#streams].filter(
       ([, stream]) =>
         stream.running === undefined &&
+        now >= stream.notBefore &&
         stream.entries.length > 0 &&
         isDue(
           {
@@ -175,7 +181,17 @@ export class Absorber {
 
   #cover(streamId: string, stream: Unabsorbed): Promise<StoredRow | undefined> {
     this.#running++;
-    stream.running = this.#coverOnce(streamId, stream).finally(() => {
+    const covered = this.#coverOnce(streamId, stream).catch((cause: unknown) => {
+      const { code, message } = toEngineError(cause);
+      const { clock, log, metrics } = this.#input.ports;
+      stream.notBefore = clock.monotonic() + FAILED_MILLIS;
+      metrics.counter('absorb.failures').add();
+      if (!this.#controller.signal.aborted) {
+        log.error({ stream: streamId, code, message }, 'a stream is not covered by rows');
+      }
+      throw cause;
+    });
+    stream.running = covered.finally(() => {
       this.#running--;
       stream.running = undefined;
       if (stream.entries.length === 0) this.#streams.delete(streamId);

@@ -9,6 +9,8 @@ import { throwIfAborted, type WaitOptions } from '../src/lib/wait.ts';
 export interface Admittance {
   /** Takes the room if there is some; answers whether it did. Throws when the wait is pointless. */
   tryAdmit(): boolean;
+  /** It has to wait: from now on what it holds must be its own. Called once, before the call returns. */
+  queued(): void;
 }
 
 interface Waiting {
@@ -50,6 +52,7 @@ export class Admission {
   ): Promise<void> {
     throwIfAborted(options.signal, 'submit');
     if (this.#queue.size === 0 && admittance.tryAdmit()) return;
+    admittance.queued();
     await new Promise<void>((resolve, reject) => {
       const { signal, timeoutMillis } = options;
       const leave = (): void => {

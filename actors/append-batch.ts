@@ -6,7 +6,7 @@ import { commandOf, encodeRecord, type StoredRecord } from '../src/format/record
 import type { StateDelta } from '../src/format/flight.ts';
 import type { Clock } from '../src/lib/clock.ts';
 import { EngineError } from '../src/lib/errors.ts';
-import { deferred, waitFor, type WaitOptions } from '../src/lib/wait.ts';
+import { checkWaitOptions, deferred, waitFor, type WaitOptions } from '../src/lib/wait.ts';
 import type { CheckedBatch } from '../src/protocol/batch.ts';
 import type { StreamConfig, StreamState } from '../src/protocol/records.ts';
 import { clampTimestamp } from '../src/protocol/timestamps.ts';
@@ -145,7 +145,8 @@ export class AppendBatch implements FlightPart {
     this.#done.reject(error);
   }
 
-  ack(options: WaitOptions = {}): Promise<BatchAck> {
+  async ack(options: WaitOptions = {}): Promise<BatchAck> {
+    checkWaitOptions(options);
     const timeoutMillis = options.timeoutMillis ?? this.#owner.defaultTimeoutMillis;
     return waitFor(
       this.#owner.clock,

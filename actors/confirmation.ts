@@ -3,6 +3,7 @@
  * acknowledged, or, with nothing unacknowledged, one read wave finds the next slot empty in W
  * buckets. One confirmation answers everyone who waits. Source: DESIGN "Serving (L)".
  */
+import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { EXISTS_HEAD_BYTES } from '../src/ports/bucket-store.ts';
 import { inspectSlotObject } from '../src/format/slot-object.ts';
 import { backoffMillis } from '../src/lib/backoff.ts';
@@ -30,7 +31,7 @@ export class Confirmation {
   readonly #ports: StarPorts;
   readonly #writer: EpochWriter;
   readonly #buckets: readonly SetBucket[];
-  readonly #controller = new AbortController();
+  readonly #controller = forManyListeners(new AbortController());
   #waiters: Waiter[] = [];
   #arrivals = 0;
   #waving = false;

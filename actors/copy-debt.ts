@@ -2,6 +2,7 @@
  * Copies beyond W that were given up: made up later from another bucket, one at a time a bucket.
  * Durability does not depend on them; the debt is a gauge. Source: DESIGN "Append (A)".
  */
+import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { parseFlight } from '../src/format/flight.ts';
 import { backoffMillis } from '../src/lib/backoff.ts';
 import { sleep } from '../src/lib/wait.ts';
@@ -25,7 +26,7 @@ export class CopyDebt {
   readonly #record: EpochRecord;
   readonly #buckets: readonly SetBucket[];
   readonly #owed: Owed[];
-  readonly #controller = new AbortController();
+  readonly #controller = forManyListeners(new AbortController());
 
   constructor(ports: StarPorts, record: EpochRecord, buckets: readonly SetBucket[]) {
     this.#ports = ports;

@@ -5,11 +5,13 @@
 import { createActor, type ActorRefFrom } from 'xstate';
 import { EngineError } from '../src/lib/errors.ts';
 import { assert } from '../src/lib/assert.ts';
-import { deferred } from '../src/lib/wait.ts';
+import { forManyListeners } from '../src/lib/many-listeners.ts';
+import { deferred, linkedSignal } from '../src/lib/wait.ts';
 import { epochKey } from '../src/protocol/keys.ts';
 import { encodeRecordValue, epochRecord, parseRecordValue } from '../src/protocol/records.ts';
 import type { EpochRecord } from '../src/protocol/records.ts';
 import type { ResolvedSettings } from '../src/protocol/settings.ts';
+import type { BucketStore } from '../src/ports/bucket-store.ts';
 import { epochMachine, type EpochEvent } from '../machines/epoch.machine.ts';
 import { Absorber } from './absorber.ts';
 import type { ArenaPool } from './arena-pool.ts';
@@ -24,6 +26,9 @@ import type { MintedEpoch } from './mint.ts';
 import type { StarPorts } from './ports.ts';
 import type { SettlementActors } from './settlement.actor.ts';
 import type { StreamTail } from './stream-tail.ts';
+
+/** A planned roll drains its window for so long; then its own flights meet the poison too. */
+const DRAIN_WINDOW_MILLIS = 5_000;
 
 export interface EpochInput {
   readonly ports: StarPorts;
@@ -44,7 +49,7 @@ export class EpochActor {
   readonly #input: EpochInput;
   readonly #tails = new Map<string, StreamTail>();
   readonly #machine: ActorRefFrom<typeof epochMachine>;
-  readonly #controller = new AbortController();
+  readonly #controller = forManyListeners(new AbortController());
   readonly #placed = deferred<void>();
   readonly #stranded: StrandedFlight[] = [];
 
@@ -91,6 +96,20 @@ export class EpochActor {
     this.#machine.start();
   }
 
+  /** Whether the epoch was minted under these constants, for exactly these buckets. */
+  runsAs(
+    { copyQuorum, window }: Pick<ResolvedSettings, 'copyQuorum' | 'window'>,
+    stores: readonly BucketStore[],
+  ): boolean {
+    const { buckets } = this.#input.set;
+    return (
+      this.record.copyQuorum === copyQuorum &&
+      this.record.window === window &&
+      buckets.length === stores.length &&
+      buckets.every((bucket, index) => bucket?.store === stores[index])
+    );
+  }
+
   get record(): EpochRecord {
     return this.absorber.record;
   }
@@ -110,13 +129,16 @@ export class EpochActor {
     return this.#stranded.splice(0);
   }
 
-  /** Stops assigning and waits for what is under way, then ends the epoch as if a slot were lost. */
-  async halt(signal: AbortSignal): Promise<void> {
+  /** Stops assigning, drains the window for a while, then ends the epoch as if a slot were lost. */
+  async halt(): Promise<void> {
     const { writer } = this;
+    const { clock } = this.#input.ports;
+    const limited = linkedSignal(clock, { timeoutMillis: DRAIN_WINDOW_MILLIS }, 'roll');
     writer.pause();
-    while (writer.next > writer.released && writer.lost === undefined && !signal.aborted) {
-      await writer.progress.next(signal);
+    while (writer.next > writer.released && writer.lost === undefined && !limited.signal.aborted) {
+      await writer.progress.next(limited.signal);
     }
+    limited.release();
     writer.halt({ slot: writer.next, bucket: '', found: 'rolled' });
   }
 

@@ -56,6 +56,8 @@ export class FlightQueue {
       return undefined;
     }
     this.seal();
+    // Empty, and too small for this batch: its memory goes back.
+    this.#open?.letGo();
     this.#open = new Flight(pool, arena);
     return this.#open;
   }
@@ -114,6 +116,7 @@ export class FlightQueue {
     this.#stopLinger();
     const open = this.#open;
     this.#open = undefined;
+    if (open?.isEmpty === true) open.letGo();
     return [...this.#ready.splice(0), ...(open === undefined || open.isEmpty ? [] : [open])];
   }
 
@@ -125,6 +128,8 @@ export class FlightQueue {
       if (checksums instanceof Uint32Array) flight.setChecksums(checksums);
       else {
         void checksums.then((values) => {
+          // The epoch ended meanwhile: whoever adopts the flight sums it again.
+          if (this.#isClosed) return;
           flight.setChecksums(values);
           this.#input.onReady();
         });

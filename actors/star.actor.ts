@@ -35,9 +35,6 @@ import { StreamActor, type StreamHost } from './stream.actor.ts';
 
 /** Copies beyond W are waited for so long at a close; then the next start fences the epoch. */
 const COPIES_MILLIS = 2_000;
-/** A planned roll drains its window for so long; then its own flights meet the poison too. */
-const DRAIN_WINDOW_MILLIS = 5_000;
-
 export interface StarOptions {
   readonly onFenceProgress?: ((progress: FenceProgress) => void) | undefined;
 }
@@ -156,17 +153,16 @@ export class StarActor implements StreamHost {
   async roll(request: RollRequest, options: WaitOptions): Promise<number> {
     this.throwIfNotServing();
     const { copyQuorum = this.settings.copyQuorum, window = this.settings.window } = request;
+    // A set that cannot be used is refused before the epoch ends for it.
+    if (request.buckets !== undefined) await this.sets.establish(request.buckets, copyQuorum);
     this.settings = { ...this.settings, copyQuorum, window };
     this.#buckets = request.buckets ?? this.#buckets;
-    const old = this.epoch();
-    const limited = linkedSignal(this.ports.clock, { timeoutMillis: DRAIN_WINDOW_MILLIS }, 'roll');
-    try {
-      await old.halt(limited.signal);
-    } finally {
-      limited.release();
-    }
-    await waitFor(this.ports.clock, this.rolled(), options, 'roll');
-    this.throwIfNotServing();
+    do {
+      await this.epoch().halt();
+      await waitFor(this.ports.clock, this.rolled(), options, 'roll');
+      this.throwIfNotServing();
+      // A roll that was under way already may have minted under the settings before.
+    } while (!this.epoch().runsAs(this.settings, this.#buckets));
     return this.epoch().record.epoch;
   }
 

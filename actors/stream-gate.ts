@@ -2,6 +2,7 @@
  * Effects of the open gate and of Finish for one stream: reads and writes of names, writer record
  * and rows. The order is in machines/stream.machine.ts, the rules in src/protocol/gate.ts.
  */
+import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { assert } from '../src/lib/assert.ts';
 import { EngineError } from '../src/lib/errors.ts';
 import { isCleanRelease, judgeGate, judgePredecessor, sameTenure } from '../src/protocol/gate.ts';
@@ -43,7 +44,7 @@ export interface GateHost {
 export class StreamGate {
   readonly #host: GateHost;
   readonly #name: string;
-  readonly #controller = new AbortController();
+  readonly #controller = forManyListeners(new AbortController());
   #record: StreamRecord | undefined;
   /** The epoch whose tenure was claimed. */
   #claimedIn: EpochActor | undefined;
@@ -53,6 +54,7 @@ export class StreamGate {
   #found: { readonly tail: number; readonly state: StreamState } | undefined;
   #last: StoredRow | undefined;
   #failure: EngineError | undefined;
+  #hasLeft = false;
 
   constructor(host: GateHost, name: string) {
     this.#host = host;
@@ -67,6 +69,11 @@ export class StreamGate {
   get claimedIn(): EpochActor {
     assert(this.#claimedIn !== undefined, 'the writer record was claimed');
     return this.#claimedIn;
+  }
+
+  /** The final write of the tenure landed. */
+  get hasLeft(): boolean {
+    return this.#hasLeft;
   }
 
   /** Fires when the stream is given up. */
@@ -290,6 +297,7 @@ export class StreamGate {
     if (put.kind === 'conflict' && !this.#isOwnLeave(put.current, tail, outcome)) {
       return { type: 'writer.moved' };
     }
+    this.#hasLeft = true;
     if (outcome === 'deleted') await this.#cleanUp(signal);
     return { type: 'writer.left' };
   }

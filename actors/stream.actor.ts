@@ -7,13 +7,19 @@ import { createActor, type ActorRefFrom } from 'xstate';
 import { assert } from '../src/lib/assert.ts';
 import { EngineError } from '../src/lib/errors.ts';
 import { deadlineError, deferred, waitFor, type WaitOptions } from '../src/lib/wait.ts';
-import { checkBatch, type RecordInput } from '../src/protocol/batch.ts';
+import {
+  checkBatch,
+  detachBatch,
+  type CheckedBatch,
+  type RecordInput,
+} from '../src/protocol/batch.ts';
 import type { StreamRecord, StreamState } from '../src/protocol/records.ts';
 import { streamMachine, type StreamEvent, type StreamOutcome } from '../machines/stream.machine.ts';
 import { AppendBatch, encodeBatch, type BatchOwner, type Position } from './append-batch.ts';
 import { sendTo } from './effect.ts';
 import { xstateClock, type EpochActor } from './epoch.actor.ts';
 import { Progress } from './progress.ts';
+import { changedError, movedError } from './stream-errors.ts';
 import { StreamGate, tenureOf, type GateHost } from './stream-gate.ts';
 import type { LeaderState } from './leader-view.ts';
 import { StreamTail } from './stream-tail.ts';
@@ -94,6 +100,11 @@ export class StreamActor implements BatchOwner, LeaderState {
     return this.#durable;
   }
 
+  /** The writer record was left by this actor's own Finish: released or deleted as asked. */
+  get hasLeft(): boolean {
+    return this.#gate.hasLeft;
+  }
+
   get isLeading(): boolean {
     return this.#machine.getSnapshot().matches('open');
   }
@@ -148,7 +159,7 @@ export class StreamActor implements BatchOwner, LeaderState {
   async submit(records: readonly RecordInput[], options: WaitOptions = {}): Promise<AppendBatch> {
     this.#throwIfRefusing();
     const { config } = this.record;
-    const batch = checkBatch(records, config.timestamping === 'client-require');
+    let batch = checkBatch(records, config.timestamping === 'client-require');
     let accepted: AppendBatch | undefined;
     const timeoutMillis = options.timeoutMillis ?? this.defaultTimeoutMillis;
     await this.#host.admission.admit(
@@ -156,6 +167,10 @@ export class StreamActor implements BatchOwner, LeaderState {
         tryAdmit: () => {
           accepted = this.#accept(batch);
           return accepted !== undefined;
+        },
+        // The caller may use its arrays again while the batch waits for its turn.
+        queued: () => {
+          batch = detachBatch(batch);
         },
       },
       { ...options, timeoutMillis },
@@ -165,7 +180,7 @@ export class StreamActor implements BatchOwner, LeaderState {
     return accepted;
   }
 
-  #accept(batch: ReturnType<typeof checkBatch>): AppendBatch | undefined {
+  #accept(batch: CheckedBatch): AppendBatch | undefined {
     this.#throwIfRefusing();
     if (!this.#host.isAdmitting) return undefined;
     if (this.#entered !== this.#host.epoch()) {
@@ -190,11 +205,13 @@ export class StreamActor implements BatchOwner, LeaderState {
         config: this.record.config,
       },
     );
+    if (encoded.end - flight.writeOffset !== batch.encodedBytes) throw changedError(this.name);
     const accepted = new AppendBatch(this, encoded, batch.meteredBytes);
+    // The flight first: a batch that it refuses has burned no number.
+    queue.commit(flight, encoded.shape, encoded.end, accepted);
     this.#nextSeqNum = accepted.endSeqNum;
     this.#assigned = encoded.state;
     this.#underWay.add(accepted);
-    queue.commit(flight, encoded.shape, encoded.end, accepted);
     return accepted;
   }
 
@@ -376,10 +393,4 @@ export class StreamActor implements BatchOwner, LeaderState {
     });
     return actor;
   }
-}
-
-function movedError(name: string): EngineError {
-  return new EngineError('FENCED', 'another star leads this stream by now: open it again', {
-    details: { stream: name },
-  });
 }

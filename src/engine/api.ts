@@ -6,7 +6,10 @@ import type { Components } from './components.ts';
 
 export type { WaitOptions };
 
-/** A record as a caller gives it. The engine copies what it needs before `submit` returns. */
+/**
+ * A record as a caller gives it. Arrays and objects may be used again as soon as `submit` was called;
+ * the bytes of a Uint8Array must not change before `submit` has resolved.
+ */
 export interface AppendRecord {
   readonly body?: Uint8Array | string;
   /** Ordered name-value pairs of bytes. An empty name is reserved for command records. */

@@ -4,6 +4,7 @@
  */
 import { resolve } from 'node:path';
 import * as v from 'valibot';
+import { EngineError } from '../lib/errors.ts';
 import { optionError } from '../protocol/settings.ts';
 import { LIMITS } from '../protocol/limits.ts';
 
@@ -103,5 +104,23 @@ const componentsSchema = v.variant('kind', [
 
 /** Checks a descriptor that may have come from anywhere. */
 export function checkComponents(components: unknown): Components {
-  return parse(componentsSchema, components);
+  const parsed = parse(componentsSchema, components);
+  if (parsed.kind === 'directory') checkDistinct(parsed);
+  return parsed;
+}
+
+/** Two buckets in one directory would be one copy that counts twice. */
+function checkDistinct({ buckets }: DirectoryComponents): void {
+  for (const key of ['name', 'path'] as const) {
+    const seen = new Set<string>();
+    for (const bucket of buckets) {
+      const value = key === 'path' ? resolve(bucket.path) : bucket.name;
+      if (seen.has(value)) {
+        throw new EngineError('INVALID_OPTION', 'each bucket has a directory of its own', {
+          details: { option: `components.buckets.${key}`, value },
+        });
+      }
+      seen.add(value);
+    }
+  }
 }

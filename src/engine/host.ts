@@ -1,7 +1,7 @@
 /** The engine on ports that somebody else made: the component factory, or the simulator. */
 import { assert } from '../lib/assert.ts';
 import { EngineError } from '../lib/errors.ts';
-import { throwIfAborted, waitFor, type WaitOptions } from '../lib/wait.ts';
+import { checkWaitOptions, throwIfAborted, waitFor, type WaitOptions } from '../lib/wait.ts';
 import type { MetricsSnapshot } from '../lib/metrics.ts';
 import { epochsPrefix } from '../protocol/keys.ts';
 import {
@@ -76,6 +76,7 @@ export class HostedEngine implements Engine {
 
   async open(name: string, options: WaitOptions = {}): Promise<Stream> {
     this.#throwIfClosed();
+    checkWaitOptions(options);
     checkStreamName(name);
     throwIfAborted(options.signal, 'open');
     return new StreamHandle(this.#star, await this.#star.open(name, this.#withDefault(options)));
@@ -130,10 +131,15 @@ export class HostedEngine implements Engine {
     const actor = await this.#star.open(name, wait);
     actor.finish('deleted');
     await actor.ended(wait);
+    if (actor.hasLeft) return;
+    throw new EngineError('FENCED', 'the stream was not deleted: this engine stopped leading it', {
+      details: { name },
+    });
   }
 
   async recovered(options: WaitOptions = {}): Promise<RecoverySummary> {
     this.#throwIfClosed();
+    checkWaitOptions(options);
     throwIfAborted(options.signal, 'recovery');
     return this.#star.recovered(options);
   }
@@ -184,6 +190,7 @@ export class HostedEngine implements Engine {
 
   /** Idempotent; a later call waits for the same close. */
   async close(options: WaitOptions = {}): Promise<void> {
+    checkWaitOptions(options);
     throwIfAborted(options.signal, 'close');
     const wait = this.#withDefault(options);
     this.#closing ??= this.#star.close(wait).finally(() => this.#options.release?.());
@@ -210,6 +217,7 @@ export class HostedEngine implements Engine {
     options: WaitOptions,
     run: (wait: WaitOptions) => Promise<T>,
   ): Promise<T> {
+    checkWaitOptions(options);
     throwIfAborted(options.signal, what);
     const wait = this.#withDefault(options);
     return waitFor(this.#star.ports.clock, run({ signal: options.signal }), wait, what);

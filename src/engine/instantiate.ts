@@ -106,12 +106,20 @@ async function directoryStores(root: string, mode: 'read' | 'write'): Promise<St
   const readOnly = mode === 'read';
   if (readOnly) await checkPresent(root, directory);
   const processes = systemProcesses();
-  const buckets = new Map<string, DirectoryBucketStore>();
+  const buckets = new Map<
+    string,
+    { readonly bucket: DirectoryBucketStore; readonly path: string }
+  >();
   const openAt = async (name: string, path: string): Promise<DirectoryBucketStore> => {
     const known = buckets.get(name);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      if (known.path === path) return known.bucket;
+      throw new EngineError('INVALID_OPTION', 'a bucket of this name lies elsewhere', {
+        details: { option: 'components.buckets', name, value: path, expected: known.path },
+      });
+    }
     const bucket = await DirectoryBucketStore.open({ name, root: path, processes, readOnly });
-    buckets.set(name, bucket);
+    buckets.set(name, { bucket, path });
     return bucket;
   };
   const metastore = await LmdbMetastore.open({ directory, readOnly });
@@ -128,7 +136,10 @@ async function directoryStores(root: string, mode: 'read' | 'write'): Promise<St
       return (await isPresent(path)) ? openAt(name, path) : undefined;
     },
     close: async () => {
-      await Promise.all([metastore.close(), ...[...buckets.values()].map((b) => b.close())]);
+      await Promise.all([
+        metastore.close(),
+        ...[...buckets.values()].map(({ bucket }) => bucket.close()),
+      ]);
     },
   };
 }

@@ -155,7 +155,7 @@ class Reader implements ReadOnlyEngine {
           first,
           last: until,
         });
-        if (entry.delta?.trimPoint !== undefined) view.firstSeqNum = entry.delta.trimPoint;
+        view.firstSeqNum = Math.max(view.firstSeqNum, entry.delta?.trimPoint ?? 0);
       }
     }
     return view;

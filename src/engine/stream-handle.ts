@@ -1,7 +1,7 @@
 import { isWellFormed } from '../format/bytes.ts';
 import { encodeCommand, commandOf, type StoredRecord } from '../format/records.ts';
 import { EngineError } from '../lib/errors.ts';
-import { throwIfAborted, waitFor, type WaitOptions } from '../lib/wait.ts';
+import { checkWaitOptions, throwIfAborted, waitFor, type WaitOptions } from '../lib/wait.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { checkReadRequest, readBatches } from '../../actors/stream-reader.ts';
 import { LeaderView } from '../../actors/leader-view.ts';
@@ -36,18 +36,18 @@ export class StreamHandle implements Stream {
   }
 
   async submit(records: readonly AppendRecord[], options: WaitOptions = {}): Promise<Ticket> {
-    this.#throwIfClosed();
+    this.#check(options);
     return this.#actor.submit(records, options);
   }
 
   async append(records: readonly AppendRecord[], options: WaitOptions = {}): Promise<Ack> {
-    this.#throwIfClosed();
+    this.#check(options);
     const batch = await this.#actor.submit(records, options);
     return batch.ack(options);
   }
 
   read(options: ReadOptions = {}): RecordReader {
-    this.#throwIfClosed();
+    this.#check(options);
     checkReadRequest(options);
     const batches = (): AsyncGenerator<readonly ReadRecord[]> =>
       typedBatches(readBatches(this.#star, new LeaderView(this.#actor), options), options);
@@ -55,7 +55,7 @@ export class StreamHandle implements Stream {
   }
 
   async checkTail(options: WaitOptions = {}): Promise<Position> {
-    this.#throwIfClosed();
+    this.#check(options);
     const { clock } = this.#star.ports;
     throwIfAborted(options.signal, 'checkTail');
     await waitFor(clock, this.#actor.confirm(), this.#withDefault(options), 'checkTail');
@@ -86,6 +86,7 @@ export class StreamHandle implements Stream {
 
   /** Idempotent; a later call waits for the same Finish. */
   async close(options: WaitOptions = {}): Promise<void> {
+    checkWaitOptions(options);
     throwIfAborted(options.signal, 'close');
     if (this.#closing === undefined) {
       this.#star.leave(this.#actor);
@@ -100,6 +101,11 @@ export class StreamHandle implements Stream {
 
   #withDefault(options: WaitOptions): WaitOptions {
     return withDefaultTimeout(options, this.#star.settings.defaultTimeoutMillis);
+  }
+
+  #check(options: WaitOptions): void {
+    checkWaitOptions(options);
+    this.#throwIfClosed();
   }
 
   #throwIfClosed(): void {

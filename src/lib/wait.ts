@@ -10,6 +10,25 @@ export interface WaitOptions {
   readonly timeoutMillis?: number | undefined;
 }
 
+/**
+ * Checks what a caller passed before anything is done for the call.
+ *
+ * @throws EngineError INVALID_OPTION
+ */
+export function checkWaitOptions(options: WaitOptions): void {
+  const { signal, timeoutMillis } = options;
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw new EngineError('INVALID_OPTION', 'a signal is an AbortSignal', {
+      details: { option: 'signal', type: typeof signal },
+    });
+  }
+  if (timeoutMillis === undefined) return;
+  if (typeof timeoutMillis === 'number' && timeoutMillis >= 0) return;
+  throw new EngineError('INVALID_OPTION', 'a deadline is a number of milliseconds from 0', {
+    details: { option: 'timeoutMillis', value: String(timeoutMillis), min: 0 },
+  });
+}
+
 export function abortedError(signal: AbortSignal, what: string): EngineError {
   return new EngineError('ABORTED', `${what} was given up by its signal`, { cause: signal.reason });
 }

@@ -74,6 +74,21 @@ export function checkBatch(
   return { records, encodedBytes: encoded, meteredBytes: metered, hasCommands };
 }
 
+/**
+ * The batch without the caller's arrays and objects, for one that has to wait: they may be used
+ * again meanwhile. The bytes of a Uint8Array are not copied.
+ */
+export function detachBatch(batch: CheckedBatch): CheckedBatch {
+  const records = batch.records.map(({ body, headers, timestamp }) => ({
+    ...(body === undefined ? {} : { body }),
+    ...(headers === undefined
+      ? {}
+      : { headers: headers.map(([name, value]) => [name, value] as const) }),
+    ...(timestamp === undefined ? {} : { timestamp }),
+  }));
+  return { ...batch, records };
+}
+
 function checkBytes(value: unknown, index: number, what: string): void {
   if (typeof value === 'string' || value instanceof Uint8Array) return;
   fail('INVALID_RECORD', 'bytes are a string or a Uint8Array', { index, what, type: typeof value });

@@ -75,6 +75,11 @@ describe('options', () => {
     ).toBe('INVALID_OPTION');
   });
 
+  test('two buckets in one directory are refused', async () => {
+    const components = directoryComponents({ root: 'never-made', buckets: ['a', 'b', 'a'] });
+    expect((await errorOf(() => createEngine({ components }))).code).toBe('INVALID_OPTION');
+  });
+
   test('descriptors are structured-cloneable', async () => {
     const components = structuredClone(memoryComponents({ buckets: 1 }));
     const engine = await createEngine({ components });
@@ -179,6 +184,47 @@ describe('records, names and positions', () => {
     [{ from: 0, timestamp: 1 }],
   ])('read %j is refused', async (options) => {
     expect((await errorOf(() => stream.read(options as never))).code).toBe('INVALID_POSITION');
+  });
+
+  test.each([
+    [{ signal: {} }],
+    [{ signal: 'stop' }],
+    [{ timeoutMillis: Number.NaN }],
+    [{ timeoutMillis: -1 }],
+    [{ timeoutMillis: '5' }],
+  ])('wait options %j are refused before anything is done', async (options) => {
+    const before = await stream.checkTail();
+    const ticket = await stream.submit([{ body: 'x' }]);
+    const bad = options as never;
+    const calls: (() => unknown)[] = [
+      () => stream.submit([{ body: 'y' }], bad),
+      () => stream.append([{ body: 'y' }], bad),
+      () => ticket.ack(bad),
+      () => stream.checkTail(bad),
+      () => stream.trim(0, bad),
+      () => stream.read(bad),
+      () => stream.close(bad),
+      () => engine.open('x', bad),
+      () => engine.listStreams(bad),
+      () => engine.recovered(bad),
+      () => engine.status(bad),
+      () => engine.close(bad),
+    ];
+    for (const call of calls) expect((await errorOf(call)).code).toBe('INVALID_OPTION');
+    await ticket.ack();
+    expect((await stream.checkTail()).seqNum).toBe(before.seqNum + 1);
+  });
+
+  test('a record whose bytes change while it is read is refused, and burns nothing', async () => {
+    const before = await stream.checkTail();
+    let reads = 0;
+    const record = {
+      get body() {
+        return 'x'.repeat(++reads);
+      },
+    };
+    expect((await errorOf(() => stream.append([record]))).code).toBe('INVALID_RECORD');
+    expect((await stream.append([{ body: 'next' }])).start.seqNum).toBe(before.seqNum);
   });
 
   test('unsafe trim points, long tokens and unknown configurations are refused', async () => {

@@ -169,6 +169,35 @@ describe('a roll', () => {
     await narrow.close();
   });
 
+  test('a request that comes during another roll takes effect too', async () => {
+    const world = new EngineWorld();
+    const engine = await engineOn(world);
+    const first = engine.roll({ copyQuorum: 1 });
+    const second = engine.roll({ copyQuorum: 3, window: 2 });
+    await Promise.all([first, second]);
+    const { epochs, epoch } = await engine.status();
+    expect(epochs.find((record) => record.epoch === epoch)).toMatchObject({
+      copyQuorum: 3,
+      window: 2,
+    });
+  });
+
+  test('batches that wait for it hold their own records: the caller may use its arrays again', async () => {
+    const world = new EngineWorld();
+    const engine = await engineOn(world);
+    const stream = await engine.open('orders');
+    const rolling = engine.roll();
+    const batch: { body: string }[] = [];
+    const acks = ['a', 'b', 'c'].map((body) => {
+      batch.length = 0;
+      batch.push({ body });
+      return stream.append(batch);
+    });
+    batch.length = 0;
+    await Promise.all([rolling, ...acks]);
+    expect(await bodies(stream)).toEqual(['a', 'b', 'c']);
+  });
+
   test('bad requests are refused and leave the epoch alone', async () => {
     const components = memoryComponents({ buckets: 1 });
     const engine = await createEngine({ components });
