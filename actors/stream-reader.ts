@@ -51,6 +51,16 @@ export interface ReadView {
   tailBeyond(seqNum: number, signal: AbortSignal): Promise<void>;
 }
 
+/** Names that a read takes besides those of every wait. */
+export const READ_OPTION_NAMES = [
+  'from',
+  'tailOffset',
+  'timestamp',
+  'limit',
+  'live',
+  'ignoreCommands',
+];
+
 /** @throws EngineError INVALID_POSITION for a position that no stream can have, or more than one. */
 export function checkReadRequest(request: ReadRequest): void {
   const positions = (['from', 'tailOffset', 'timestamp'] as const).filter(

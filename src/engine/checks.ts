@@ -15,13 +15,15 @@ export function checkStreamConfig(config: unknown): Partial<StreamConfig> {
   );
 }
 
-const listOptions = v.object({
+const listOptions = v.strictObject({
   prefix: v.optional(v.string(), ''),
   startAfter: v.optional(v.string()),
   limit: v.optional(
     v.pipe(v.number(), v.safeInteger(), v.minValue(1), v.maxValue(LIMITS.listPage)),
     LIMITS.listPage,
   ),
+  signal: v.optional(v.instance(AbortSignal)),
+  timeoutMillis: v.optional(v.pipe(v.number(), v.minValue(0))),
 });
 
 /** @throws EngineError INVALID_OPTION */
@@ -32,7 +34,8 @@ export function checkListOptions(options: unknown): {
 } {
   const parsed = v.safeParse(listOptions, options);
   if (!parsed.success) throw optionError('listStreams', parsed.issues[0]);
-  return { ...parsed.output, startAfter: parsed.output.startAfter };
+  const { prefix, startAfter, limit } = parsed.output;
+  return { prefix, startAfter, limit };
 }
 
 const rollOptions = v.strictObject({

@@ -109,7 +109,8 @@ export class HostedEngine implements Engine {
   async listStreams(options: ListStreamsOptions = {}): Promise<StreamPage> {
     this.#throwIfClosed();
     const request = { basin: this.#star.settings.basin, ...checkListOptions(options) };
-    const { records, more } = await this.#within('listStreams', options, (wait) =>
+    const { signal, timeoutMillis } = options;
+    const { records, more } = await this.#within('listStreams', { signal, timeoutMillis }, (wait) =>
       listStreamRecords(this.#star.ports, request, wait),
     );
     return { streams: records.map(infoOf), more };

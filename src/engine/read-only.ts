@@ -1,6 +1,6 @@
 /** Looks at streams and chains without leading anything: no lease, no mint, no write. */
 import { EngineError } from '../lib/errors.ts';
-import { waitFor, type WaitOptions } from '../lib/wait.ts';
+import { checkWaitOptions, waitFor, type WaitOptions } from '../lib/wait.ts';
 import { epochKey, writerKey } from '../protocol/keys.ts';
 import {
   epochRecord,
@@ -17,6 +17,7 @@ import type { StarPorts } from '../../actors/ports.ts';
 import { readLastRow } from '../../actors/ref-rows.ts';
 import {
   checkReadRequest,
+  READ_OPTION_NAMES,
   readBatches,
   type ReadView,
   type RecentEntry,
@@ -95,6 +96,7 @@ class Reader implements ReadOnlyEngine {
 
   read(name: string, options: ReadOptions = {}): RecordReader {
     checkStreamName(name);
+    checkWaitOptions(options, READ_OPTION_NAMES);
     checkReadRequest(options);
     if (options.live === true) {
       throw new EngineError('INVALID_OPTION', 'a reader without a lease does not follow the tail', {

@@ -3,7 +3,7 @@ import { encodeCommand, commandOf, type StoredRecord } from '../format/records.t
 import { EngineError } from '../lib/errors.ts';
 import { checkWaitOptions, throwIfAborted, waitFor, type WaitOptions } from '../lib/wait.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { checkReadRequest, readBatches } from '../../actors/stream-reader.ts';
+import { checkReadRequest, READ_OPTION_NAMES, readBatches } from '../../actors/stream-reader.ts';
 import { LeaderView } from '../../actors/leader-view.ts';
 import type { StarActor } from '../../actors/star.actor.ts';
 import type { StreamActor } from '../../actors/stream.actor.ts';
@@ -47,7 +47,7 @@ export class StreamHandle implements Stream {
   }
 
   read(options: ReadOptions = {}): RecordReader {
-    this.#check(options);
+    this.#check(options, READ_OPTION_NAMES);
     checkReadRequest(options);
     const batches = (): AsyncGenerator<readonly ReadRecord[]> =>
       typedBatches(readBatches(this.#star, new LeaderView(this.#actor), options), options);
@@ -103,8 +103,8 @@ export class StreamHandle implements Stream {
     return withDefaultTimeout(options, this.#star.settings.defaultTimeoutMillis);
   }
 
-  #check(options: WaitOptions): void {
-    checkWaitOptions(options);
+  #check(options: WaitOptions, more?: readonly string[]): void {
+    checkWaitOptions(options, more);
     this.#throwIfClosed();
   }
 

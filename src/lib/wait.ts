@@ -13,9 +13,16 @@ export interface WaitOptions {
 /**
  * Checks what a caller passed before anything is done for the call.
  *
+ * @param more - names that this call takes besides `signal` and `timeoutMillis`.
  * @throws EngineError INVALID_OPTION
  */
-export function checkWaitOptions(options: WaitOptions): void {
+export function checkWaitOptions(options: WaitOptions, more: readonly string[] = []): void {
+  for (const name of Object.keys(options)) {
+    if (name === 'signal' || name === 'timeoutMillis' || more.includes(name)) continue;
+    throw new EngineError('INVALID_OPTION', 'this call takes no such option', {
+      details: { option: name, known: ['signal', 'timeoutMillis', ...more].join(',') },
+    });
+  }
   const { signal, timeoutMillis } = options;
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
     throw new EngineError('INVALID_OPTION', 'a signal is an AbortSignal', {

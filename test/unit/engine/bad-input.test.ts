@@ -192,6 +192,7 @@ describe('records, names and positions', () => {
     [{ timeoutMillis: Number.NaN }],
     [{ timeoutMillis: -1 }],
     [{ timeoutMillis: '5' }],
+    [{ timeoutMs: 5 }],
   ])('wait options %j are refused before anything is done', async (options) => {
     const before = await stream.checkTail();
     const ticket = await stream.submit([{ body: 'x' }]);
