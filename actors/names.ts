@@ -30,15 +30,33 @@ type NamePorts = Pick<StarPorts, 'clock' | 'random' | 'metastore'>;
 
 const LIST_PARALLEL = 32;
 
-/** The stream a name leads to, or undefined. May be stale: `writer` decides (T5). */
+/** Where a name leads; may be old, as every read. */
+export interface NamedStream {
+  readonly entry: MetaEntry;
+  readonly stream: string;
+}
+
+/** The id a name leads to, or undefined. May be stale: `writer` decides (T5). */
+export async function lookUpName(
+  ports: NamePorts,
+  basin: string,
+  name: string,
+  options: WaitOptions = {},
+): Promise<NamedStream | undefined> {
+  const entry = await ports.metastore.get(nameKey(basin, name), { signal: options.signal });
+  if (entry === undefined) return undefined;
+  return { entry, stream: streamOf(entry) };
+}
+
+/** The stream a name leads to, or undefined; a deleted stream counts as absent (T5). Writes nothing. */
 export async function lookUpStream(
   ports: NamePorts,
   basin: string,
   name: string,
   options: WaitOptions = {},
 ): Promise<StreamRecord | undefined> {
-  const entry = await ports.metastore.get(nameKey(basin, name), { signal: options.signal });
-  return entry === undefined ? undefined : readStream(ports, entry, options);
+  const named = await lookUpName(ports, basin, name, options);
+  return named === undefined ? undefined : readLiveStream(ports, named.entry, options);
 }
 
 /**
@@ -64,26 +82,27 @@ export async function registerStream(
     },
     context,
   );
-  const named = await conditionalPut(
-    metastore,
-    {
-      key: nameKey(request.basin, request.name),
-      expected: 'absent',
-      encode: (attempt: string) => encodeRecordValue({ stream, attempt }),
-    },
-    context,
-  );
-  if (named.kind === 'applied') return { created: true, record: { ...draft, attempt: '' } };
-  await forsake(ports, stream, options);
-  const record =
-    named.current === undefined ? undefined : await readStream(ports, named.current, options);
-  if (record === undefined) {
-    throw new EngineError('METASTORE_UNAVAILABLE', 'a name changed while it was taken: try again', {
-      details: { name: request.name },
-      retryAfterMillis: 100,
-    });
+  const key = nameKey(request.basin, request.name);
+  for (;;) {
+    const named = await conditionalPut(
+      metastore,
+      {
+        key,
+        expected: 'absent',
+        encode: (attempt: string) => encodeRecordValue({ stream, attempt }),
+      },
+      context,
+    );
+    if (named.kind === 'applied') return { created: true, record: { ...draft, attempt: '' } };
+    if (named.current === undefined) continue;
+    const winner = await readLiveStream(ports, named.current, options);
+    if (winner !== undefined) {
+      await forsake(ports, stream, options);
+      return { created: false, record: winner };
+    }
+    // It leads to a deleted stream: nobody needs it any more.
+    await conditionalDelete(metastore, { key, expected: named.current.version }, context);
   }
-  return { created: false, record };
 }
 
 /** T5: who loses a name to another id ends its own id before it answers. */
@@ -112,7 +131,7 @@ export async function removeName(
   const key = nameKey(basin, name);
   const entry = await metastore.get(key, { signal: options.signal });
   if (entry === undefined) return;
-  if (parseRecordValue(nameRecord, key, entry.value).stream !== streamId) return;
+  if (streamOf(entry) !== streamId) return;
   await conditionalDelete(
     metastore,
     { key, expected: entry.version },
@@ -159,8 +178,12 @@ async function readLiveStream(
   entry: MetaEntry,
   options: WaitOptions,
 ): Promise<StreamRecord | undefined> {
-  const { stream } = parseRecordValue(nameRecord, entry.key, entry.value);
-  return (await isDeleted(ports, stream, options)) ? undefined : readStream(ports, entry, options);
+  if (await isDeleted(ports, streamOf(entry), options)) return undefined;
+  return readNamedStream(ports, entry, options);
+}
+
+function streamOf({ key, value }: MetaEntry): string {
+  return parseRecordValue(nameRecord, key, value).stream;
 }
 
 async function isDeleted(ports: NamePorts, stream: string, options: WaitOptions): Promise<boolean> {
@@ -171,12 +194,12 @@ async function isDeleted(ports: NamePorts, stream: string, options: WaitOptions)
 }
 
 /** Undefined for a name that still leads to a deleted stream whose record is gone. */
-async function readStream(
+export async function readNamedStream(
   ports: NamePorts,
   name: MetaEntry,
   options: WaitOptions,
 ): Promise<StreamRecord | undefined> {
-  const { stream } = parseRecordValue(nameRecord, name.key, name.value);
+  const stream = streamOf(name);
   const key = streamKey(stream);
   let entry = await ports.metastore.get(key, { signal: options.signal });
   if (entry === undefined) {
@@ -186,11 +209,7 @@ async function readStream(
   }
   if (entry === undefined) {
     const hex = name.key.slice(name.key.lastIndexOf('/') + 1);
-    if (await isDeleted(ports, stream, options)) {
-      const basin = name.key.split('/')[1]!;
-      await removeName(ports, basin, nameOfHex(hex), stream, options);
-      return undefined;
-    }
+    if (await isDeleted(ports, stream, options)) return undefined;
     throw new EngineError('METASTORE_CORRUPT', 'a name leads to a stream without a record', {
       details: { name: nameOfHex(hex), key },
     });

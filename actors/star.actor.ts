@@ -32,6 +32,7 @@ import { registerGauges } from './star-gauges.ts';
 import { mintForStar, registerStar, type Registered } from './star-registration.ts';
 import { StarRoll, type RollRequest } from './star-roll.ts';
 import { StreamActor, type StreamHost } from './stream.actor.ts';
+import type { IfAbsent } from './stream-gate.ts';
 
 /** Copies beyond W are waited for so long at a close; then the next start fences the epoch. */
 const COPIES_MILLIS = 2_000;
@@ -167,7 +168,7 @@ export class StarActor implements StreamHost {
   }
 
   /** Opens a stream, or shares the actor that leads it already. */
-  async open(name: string, options: WaitOptions): Promise<StreamActor> {
+  async open(name: string, options: WaitOptions, ifAbsent?: IfAbsent): Promise<StreamActor> {
     for (;;) {
       this.throwIfNotServing();
       let actor = this.streams.get(name);
@@ -177,7 +178,7 @@ export class StarActor implements StreamHost {
         continue;
       }
       if (actor === undefined) {
-        actor = new StreamActor(this, name);
+        actor = new StreamActor(this, name, ifAbsent);
         this.streams.set(name, actor);
         actor.start();
       }

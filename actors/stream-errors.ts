@@ -12,3 +12,19 @@ export function movedError(name: string): EngineError {
     details: { stream: name },
   });
 }
+
+export function droppedError(name: string): EngineError {
+  return new EngineError('FENCED', 'a batch of this stream was dropped: open it again', {
+    details: { stream: name },
+  });
+}
+
+export function closedStreamError(name: string): EngineError {
+  return new EngineError('CLOSED', 'the stream was closed', { details: { stream: name } });
+}
+
+export function deletedError(name: string): EngineError {
+  return new EngineError('STREAM_DELETED', 'the stream was deleted while it was used', {
+    details: { stream: name },
+  });
+}

@@ -1,34 +1,27 @@
 /**
- * Leads one stream: passes the open gate, appends, serves, finishes.
+ * Leads one stream: passes the open gate, serves, follows its star into new epochs, finishes.
  * Chart: machines/stream.machine.ts; rules: src/protocol/gate.ts. Source: DESIGN "Tenure and the
  * open gate (T)", "Finish (N)", "Serving (L)".
  */
 import { createActor, type ActorRefFrom } from 'xstate';
 import { assert } from '../src/lib/assert.ts';
-import { EngineError } from '../src/lib/errors.ts';
+import type { EngineError } from '../src/lib/errors.ts';
 import { deadlineError, deferred, waitFor, type WaitOptions } from '../src/lib/wait.ts';
-import {
-  checkBatch,
-  detachBatch,
-  type CheckedBatch,
-  type RecordInput,
-} from '../src/protocol/batch.ts';
+import type { RecordInput } from '../src/protocol/batch.ts';
 import type { StreamRecord, StreamState } from '../src/protocol/records.ts';
 import { streamMachine, type StreamEvent, type StreamOutcome } from '../machines/stream.machine.ts';
-import { AppendBatch, encodeBatch, type BatchOwner, type Position } from './append-batch.ts';
+import type { AppendBatch, Position } from './append-batch.ts';
 import { sendTo } from './effect.ts';
 import { xstateClock, type EpochActor } from './epoch.actor.ts';
-import { Progress } from './progress.ts';
-import { changedError, movedError } from './stream-errors.ts';
-import { StreamGate, tenureOf, type GateHost } from './stream-gate.ts';
 import type { LeaderState } from './leader-view.ts';
-import { StreamTail } from './stream-tail.ts';
-import type { Admission } from './admission.ts';
+import { StreamAppends, type AppendsHost, type AppendsLeader } from './stream-appends.ts';
+import { closedStreamError, deletedError, droppedError, movedError } from './stream-errors.ts';
+import { StreamFinish } from './stream-finish.ts';
+import { StreamGate, type GateHost, type IfAbsent } from './stream-gate.ts';
+import type { StreamTail } from './stream-tail.ts';
+import { tenureOf } from './writer-tenure.ts';
 
-export interface StreamHost extends GateHost {
-  readonly admission: Admission;
-  /** False while the star rolls: batches wait, they do not fail (R2). */
-  readonly isAdmitting: boolean;
+export interface StreamHost extends GateHost, AppendsHost {
   /** Resolves when the star is not rolling any more. */
   rolled(): Promise<void>;
   /** Resolves with the end of the stream's rows once they reach the cut of an epoch of this star. */
@@ -37,32 +30,31 @@ export interface StreamHost extends GateHost {
   onEnded(actor: StreamActor): void;
 }
 
-export class StreamActor implements BatchOwner, LeaderState {
+export class StreamActor implements AppendsLeader, LeaderState {
   readonly name: string;
   readonly #host: StreamHost;
   readonly #gate: StreamGate;
+  readonly #appends: StreamAppends;
   readonly #machine: ActorRefFrom<typeof streamMachine>;
   readonly #opened = deferred<void>();
   readonly #ended = deferred<void>();
-  #tail = new StreamTail(0);
-  /** State as assigned, ahead of `#durable` by the batches under way. */
-  #assigned!: StreamState;
-  #durable!: StreamState;
-  #nextSeqNum = 0;
-  readonly #underWay = new Set<AppendBatch>();
-  /** A batch was acknowledged or dropped, or the stream is not served any more. */
-  readonly #moved = new Progress();
-  /** The epoch that `writer` names; behind the star's after a roll, until the stream enters it (R3). */
+  #finish: StreamFinish | undefined;
   #entered: EpochActor | undefined;
   #entering: Promise<void> | undefined;
   #refusal: EngineError | undefined;
+  #left: StreamOutcome | undefined;
   /** Handles that callers hold; the last one to close finishes. */
   handleCount = 0;
 
-  constructor(host: StreamHost, name: string) {
+  constructor(
+    host: StreamHost,
+    name: string,
+    ifAbsent: IfAbsent = host.settings.createStreamOnOpen ? 'create' : 'refuse',
+  ) {
     this.name = name;
     this.#host = host;
-    this.#gate = new StreamGate(host, name);
+    this.#gate = new StreamGate(host, name, ifAbsent);
+    this.#appends = new StreamAppends(host, this);
     this.#opened.promise.catch(() => undefined);
     this.#machine = this.#createMachine();
   }
@@ -71,38 +63,34 @@ export class StreamActor implements BatchOwner, LeaderState {
     this.#machine.start();
   }
 
-  get clock(): StreamHost['ports']['clock'] {
-    return this.#host.ports.clock;
-  }
-
-  get defaultTimeoutMillis(): number | undefined {
-    return this.#host.settings.defaultTimeoutMillis || undefined;
-  }
-
   /** Known once the stream is open. */
   get record(): StreamRecord {
     return this.#gate.record;
-  }
-
-  get tail(): StreamTail {
-    return this.#tail;
-  }
-
-  get tailPosition(): Position {
-    return { seqNum: this.#tail.end, timestamp: this.#durable.lastTimestamp };
   }
 
   get streamId(): string {
     return this.record.stream;
   }
 
-  get durableState(): StreamState {
-    return this.#durable;
+  get tail(): StreamTail {
+    return this.#appends.tail;
   }
 
-  /** The writer record was left by this actor's own Finish: released or deleted as asked. */
-  get hasLeft(): boolean {
-    return this.#gate.hasLeft;
+  get tailPosition(): Position {
+    return this.#appends.tailPosition;
+  }
+
+  get durableState(): StreamState {
+    return this.#appends.durableState;
+  }
+
+  get entered(): EpochActor | undefined {
+    return this.#entered;
+  }
+
+  /** How this actor's own Finish left the writer record; undefined while or if it did not. */
+  get left(): StreamOutcome | undefined {
+    return this.#left;
   }
 
   get isLeading(): boolean {
@@ -110,16 +98,17 @@ export class StreamActor implements BatchOwner, LeaderState {
   }
 
   get isInLimbo(): boolean {
-    return this.#machine.getSnapshot().matches('limbo');
+    const snapshot = this.#machine.getSnapshot();
+    return snapshot.matches('limbo') || snapshot.matches('locating');
   }
 
   get isFinishing(): boolean {
     const snapshot = this.#machine.getSnapshot();
-    return snapshot.matches('finishing') || snapshot.matches('limbo');
+    return snapshot.matches('finishing') || snapshot.matches('cleaning') || this.isInLimbo;
   }
 
   lastTrouble(): EngineError | undefined {
-    return this.#host.epoch().writer.lastTrouble;
+    return this.#appends.lastTrouble();
   }
 
   /** Resolves when the gate is passed. */
@@ -128,7 +117,7 @@ export class StreamActor implements BatchOwner, LeaderState {
     explain: () => EngineError | undefined = () => undefined,
   ): Promise<void> {
     return waitFor(
-      this.clock,
+      this.#host.ports.clock,
       this.#opened.promise,
       options,
       'open',
@@ -138,7 +127,7 @@ export class StreamActor implements BatchOwner, LeaderState {
 
   /** Records that only slots hold yet. */
   get unabsorbedRecords(): number {
-    return this.#tail.end - this.#tail.coveredEnd;
+    return this.tail.end - this.tail.coveredEnd;
   }
 
   /** Whether this actor leads the stream, or finishes its leadership. */
@@ -148,101 +137,25 @@ export class StreamActor implements BatchOwner, LeaderState {
 
   /** Resolves when leadership has ended, in whichever way. */
   ended(options: WaitOptions): Promise<void> {
-    return waitFor(this.clock, this.#ended.promise, options, 'close');
+    return waitFor(this.#host.ports.clock, this.#ended.promise, options, 'close');
   }
 
-  /**
-   * Waits for memory, then assigns sequence numbers and encodes.
-   *
-   * @throws EngineError of a bad batch, POOL_EXHAUSTED, ABORTED, FENCED, CLOSED; nothing was accepted.
-   */
-  async submit(records: readonly RecordInput[], options: WaitOptions = {}): Promise<AppendBatch> {
-    this.#throwIfRefusing();
-    const { config } = this.record;
-    let batch = checkBatch(records, config.timestamping === 'client-require');
-    let accepted: AppendBatch | undefined;
-    const timeoutMillis = options.timeoutMillis ?? this.defaultTimeoutMillis;
-    await this.#host.admission.admit(
-      {
-        tryAdmit: () => {
-          accepted = this.#accept(batch);
-          return accepted !== undefined;
-        },
-        // The caller may use its arrays again while the batch waits for its turn.
-        queued: () => {
-          batch = detachBatch(batch);
-        },
-      },
-      { ...options, timeoutMillis },
-      () => this.lastTrouble(),
-    );
-    assert(accepted !== undefined, 'an admitted batch was accepted');
-    return accepted;
-  }
-
-  #accept(batch: CheckedBatch): AppendBatch | undefined {
-    this.#throwIfRefusing();
-    if (!this.#host.isAdmitting) return undefined;
-    if (this.#entered !== this.#host.epoch()) {
-      // T1: its records wait outside the flight until `writer` names the epoch.
-      this.enter().then(
-        () => this.#host.admission.drain(),
-        () => undefined,
-      );
-      return undefined;
-    }
-    const { queue } = this.#entered.writer;
-    const flight = queue.prepare(batch.encodedBytes);
-    if (flight === undefined) return undefined;
-    const encoded = encodeBatch(
-      batch,
-      { arena: flight.arena, offset: flight.writeOffset },
-      {
-        streamId: this.record.stream,
-        firstSeqNum: this.#nextSeqNum,
-        arrivalMillis: this.clock.now(),
-        state: this.#assigned,
-        config: this.record.config,
-      },
-    );
-    if (encoded.end - flight.writeOffset !== batch.encodedBytes) throw changedError(this.name);
-    const accepted = new AppendBatch(this, encoded, batch.meteredBytes);
-    // The flight first: a batch that it refuses has burned no number.
-    queue.commit(flight, encoded.shape, encoded.end, accepted);
-    this.#nextSeqNum = accepted.endSeqNum;
-    this.#assigned = encoded.state;
-    this.#underWay.add(accepted);
-    return accepted;
-  }
-
-  batchAcknowledged(batch: AppendBatch): Position {
-    assert(this.#underWay.delete(batch), 'A5 a batch has one outcome');
-    this.#durable = batch.state;
-    const { metrics, clock } = this.#host.ports;
-    metrics.histogram('append.ackMillis').record(clock.monotonic() - batch.submittedAt);
-    metrics.counter('append.acknowledgedRecords').add(batch.endSeqNum - batch.startSeqNum);
-    metrics.counter('append.acknowledgedBytes').add(batch.meteredBytes);
-    this.#moved.tell();
-    return { seqNum: this.#tail.end, timestamp: batch.state.lastTimestamp };
-  }
-
-  batchDropped(batch: AppendBatch): void {
-    assert(this.#underWay.delete(batch), 'A5 a batch has one outcome');
-    this.#host.ports.metrics.counter('append.dropped').add();
-    this.#moved.tell();
+  /** @throws EngineError as `StreamAppends.submit` does. */
+  submit(records: readonly RecordInput[], options: WaitOptions = {}): Promise<AppendBatch> {
+    return this.#appends.submit(records, options);
   }
 
   /** Confirms on the chain that this star still leads, after the call began (L1). */
   async confirm(): Promise<void> {
     for (;;) {
-      this.#throwIfRefusing();
+      this.throwIfRefusing();
       await this.#host.rolled();
       await this.enter();
       const epoch = this.#entered!;
       try {
         await epoch.confirmation.confirm();
         // L2: the confirmation says nothing any more once a released CAS was sent.
-        this.#throwIfRefusing();
+        this.throwIfRefusing();
         return;
       } catch (error) {
         // The epoch ended meanwhile: the next one may confirm, if the star goes on.
@@ -275,33 +188,33 @@ export class StreamActor implements BatchOwner, LeaderState {
       if (old === target) return;
       const end = await this.#host.coverFor(stream, old.record.epoch, signal);
       // What the old epoch acknowledged lies below its cut, so that its rows reach it all.
-      assert(end >= this.#tail.end, 'R3 rows reach the last acknowledged record');
-      if (!(await this.#gate.reclaim(tenureOf(target.record)))) {
+      assert(end >= this.tail.end, 'R3 rows reach the last acknowledged record');
+      if (!(await this.#gate.writer.claim(tenureOf(target.record)))) {
         const error = movedError(this.name);
         this.lose(error);
         throw error;
       }
       // Rows beyond it are a successor's; then `writer` was not ours to take again.
-      assert(end === this.#tail.end, 'R4 nobody else led meanwhile');
-      this.#tail.setCovered(end);
-      target.addTail(stream, this.#tail);
+      assert(end === this.tail.end, 'R4 nobody else led meanwhile');
+      this.tail.setCovered(end);
+      target.addTail(stream, this.tail);
       old.removeTail(stream);
       this.#entered = target;
     }
   }
 
-  /** Resolves when the acknowledged tail is beyond `seqNum` or the signal fires; rejects when not served. */
-  async tailBeyond(seqNum: number, signal: AbortSignal): Promise<void> {
-    while (this.#tail.end <= seqNum && !signal.aborted) {
-      this.#throwIfRefusing();
-      await this.#moved.next(signal);
-    }
+  tailBeyond(seqNum: number, signal: AbortSignal): Promise<void> {
+    return this.#appends.tailBeyond(seqNum, signal);
   }
 
-  /** Begins a Finish; `ended` tells when it is over. */
-  finish(outcome: StreamOutcome): void {
+  /**
+   * Begins a Finish; `ended` tells when it is over.
+   *
+   * @param refusal - what callers are answered from now on.
+   */
+  finish(outcome: StreamOutcome, refusal?: EngineError): void {
     this.#refuse(
-      new EngineError('CLOSED', 'the stream was closed', { details: { stream: this.name } }),
+      refusal ?? (outcome === 'deleted' ? deletedError(this.name) : closedStreamError(this.name)),
     );
     sendTo<StreamEvent>(this.#machine, { type: 'finish.requested', outcome });
   }
@@ -313,6 +226,11 @@ export class StreamActor implements BatchOwner, LeaderState {
     sendTo<StreamEvent>(this.#machine, { type: 'epoch.lost' });
   }
 
+  /** Its numbers are gone: whatever was accepted behind it would leave a gap. */
+  onDropped(): void {
+    if (this.isLeading) this.finish('released', droppedError(this.name));
+  }
+
   stop(error: EngineError): void {
     this.#refuse(error);
     this.#opened.reject(error);
@@ -321,41 +239,48 @@ export class StreamActor implements BatchOwner, LeaderState {
     this.#ended.resolve();
   }
 
-  #refuse(error: EngineError): void {
-    this.#refusal ??= error;
-    this.#moved.tell();
-  }
-
-  #throwIfRefusing(): void {
+  throwIfRefusing(): void {
     if (this.#refusal !== undefined) throw this.#refusal;
   }
 
-  #startServing(): void {
-    const { tail, state } = this.#gate.found;
-    this.#tail = new StreamTail(tail);
-    this.#nextSeqNum = tail;
-    this.#assigned = state;
-    this.#durable = state;
+  #refuse(error: EngineError): void {
+    this.#refusal ??= error;
+    this.#appends.tell();
+  }
+
+  #lead(): void {
+    const gate = this.#gate;
+    const { tail, state } = gate.found;
+    this.#appends.start(tail, state);
     // The star may have rolled since the claim: then the stream enters the new epoch on its first use.
-    this.#entered = this.#gate.claimedIn;
-    this.#entered.addTail(this.record.stream, this.#tail);
-    this.#opened.resolve();
+    this.#entered = gate.claimedIn;
+    this.#entered.addTail(this.record.stream, this.tail);
+    this.#finish = new StreamFinish({
+      ports: this.#host.ports,
+      record: gate.record,
+      writer: gate.writer,
+      epoch: () => this.#host.epoch(),
+      signal: gate.signal,
+    });
   }
 
   /** N: every batch is acknowledged or placed by the published cut before anything is released. */
   async #resolveBatches(signal: AbortSignal): Promise<StreamEvent> {
-    while (this.#underWay.size > 0 && !signal.aborted) {
-      this.#host.epoch().writer.queue.seal();
-      await this.#moved.next(signal);
-    }
+    await this.#appends.resolved(signal);
     await this.enter();
     return { type: 'batches.resolved' };
+  }
+
+  async #leaveWriter(outcome: StreamOutcome): Promise<StreamEvent> {
+    const answer = await this.#finish!.leave(this.tail.end, outcome);
+    if (answer.type === 'writer.left') this.#left = outcome;
+    return answer;
   }
 
   #createMachine(): ActorRefFrom<typeof streamMachine> {
     const gate = this.#gate;
     const run = gate.effects<StreamEvent>();
-    const tailOf = (): number => this.#tail.end;
+    const tailOf = (): number => this.tail.end;
     const machine = streamMachine.provide({
       actions: {
         resolveName: ({ self }) => run(self, () => gate.resolveName()),
@@ -363,27 +288,28 @@ export class StreamActor implements BatchOwner, LeaderState {
         settlePredecessor: ({ self }) => run(self, () => gate.settlePredecessor()),
         claimWriter: ({ self }) => run(self, () => gate.claim()),
         readTail: ({ self }) => run(self, () => gate.readTail()),
-        startServing: () => this.#startServing(),
+        lead: () => this.#lead(),
+        startServing: () => this.#opened.resolve(),
         resolveBatches: ({ self }) => run(self, (signal) => this.#resolveBatches(signal)),
-        flushRows: ({ self }) => run(self, () => gate.flushRows(tailOf())),
+        flushRows: ({ self }) => run(self, () => this.#finish!.flushRows(tailOf())),
         markTail: ({ self, context }) =>
-          run(self, () => gate.markTail(tailOf(), context.outcome ?? 'released')),
+          run(self, () => this.#finish!.markTail(tailOf(), context.outcome ?? 'released')),
         leaveWriter: ({ self, context }) =>
-          run(self, () => gate.leave(tailOf(), context.outcome ?? 'released')),
-        stopServing: () =>
-          this.#refuse(
-            new EngineError('CLOSED', 'the stream was closed', { details: { stream: this.name } }),
-          ),
+          run(self, () => this.#leaveWriter(context.outcome ?? 'released')),
+        cleanUp: ({ self }) => run(self, () => this.#finish!.cleanUp()),
+        stopServing: () => this.#refuse(closedStreamError(this.name)),
       },
     });
     const actor = createActor(machine, {
       input: { name: this.name },
-      clock: xstateClock(this.clock),
+      clock: xstateClock(this.#host.ports.clock),
       id: `star/${this.#host.settings.star}/stream/${Buffer.from(this.name).toString('hex')}`,
     });
     actor.subscribe({
       next: (snapshot) => {
-        if (snapshot.matches('failed')) this.#opened.reject(gate.failure());
+        if (snapshot.matches('failed') || snapshot.matches('limbo')) {
+          this.#opened.reject(gate.failure());
+        }
       },
       complete: () => {
         this.#entered?.removeTail(this.record.stream);

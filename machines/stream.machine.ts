@@ -25,6 +25,7 @@ export type StreamEvent =
   | { readonly type: 'tail.marked' }
   | { readonly type: 'writer.left' }
   | { readonly type: 'writer.moved' }
+  | { readonly type: 'garbage.removed' }
   | { readonly type: 'epoch.lost' }
   | { readonly type: 'effect.failed'; readonly code: string };
 
@@ -34,8 +35,8 @@ export interface StreamContext {
   /** The predecessor that has to be fenced and settled before the gate opens. */
   readonly predecessor: { readonly star: string; readonly epoch: number } | undefined;
   readonly outcome: StreamOutcome | undefined;
-  /** Tail found at the gate, then the end of the rows that Finish flushed. */
-  readonly tail: number;
+  /** Tail found at the gate, then the end of the rows that Finish flushed; unknown before. */
+  readonly tail: number | undefined;
   readonly failure: string | undefined;
   readonly limboCount: number;
 }
@@ -55,11 +56,13 @@ export const streamMachine = setup({
     settlePredecessor: noEffect,
     claimWriter: noEffect,
     readTail: noEffect,
+    lead: noEffect,
     startServing: noEffect,
     resolveBatches: noEffect,
     flushRows: noEffect,
     markTail: noEffect,
     leaveWriter: noEffect,
+    cleanUp: noEffect,
     stopServing: noEffect,
     // Bookkeeping.
     rememberStream: assign(({ event }) =>
@@ -85,6 +88,10 @@ export const streamMachine = setup({
     ),
     countLimbo: assign(({ context }) => ({ limboCount: context.limboCount + 1 })),
   },
+  guards: {
+    isLocated: ({ context }) => context.tail !== undefined,
+    isDeletion: ({ context }) => context.outcome === 'deleted',
+  },
   delays: { limboRetry: 5_000 },
 }).createMachine({
   id: 'stream',
@@ -93,7 +100,7 @@ export const streamMachine = setup({
     streamId: undefined,
     predecessor: undefined,
     outcome: undefined,
-    tail: 0,
+    tail: undefined,
     failure: undefined,
     limboCount: 0,
   }),
@@ -128,7 +135,11 @@ export const streamMachine = setup({
         },
         locating: {
           entry: 'readTail',
-          on: { 'tail.found': { target: '#stream.open', actions: 'rememberTail' } },
+          on: {
+            'tail.found': { target: '#stream.open', actions: ['rememberTail', 'lead'] },
+            // The writer record names this star already: out again goes through Finish.
+            'effect.failed': { target: '#stream.limbo', actions: 'rememberFailure' },
+          },
         },
       },
     },
@@ -155,14 +166,33 @@ export const streamMachine = setup({
         marking: { entry: 'markTail', on: { 'tail.marked': 'leaving' } },
         leaving: {
           entry: ['stopServing', 'leaveWriter'],
-          on: { 'writer.left': '#stream.over' },
+          on: {
+            'writer.left': [
+              { guard: 'isDeletion', target: '#stream.cleaning' },
+              { target: '#stream.over' },
+            ],
+          },
         },
       },
     },
     limbo: {
       entry: 'countLimbo',
-      after: { limboRetry: 'finishing' },
+      after: {
+        limboRetry: [{ guard: 'isLocated', target: 'finishing' }, { target: 'locating' }],
+      },
       on: { 'epoch.lost': 'lost' },
+    },
+    locating: {
+      entry: 'readTail',
+      on: {
+        'tail.found': { target: 'finishing', actions: ['rememberTail', 'lead'] },
+        'effect.failed': { target: 'limbo', actions: 'rememberFailure' },
+        'epoch.lost': 'lost',
+      },
+    },
+    cleaning: {
+      entry: 'cleanUp',
+      on: { 'garbage.removed': 'over', 'effect.failed': 'over', 'epoch.lost': 'over' },
     },
     over: { entry: 'stopServing', type: 'final' },
     lost: { entry: 'stopServing', type: 'final' },

@@ -129,10 +129,10 @@ export class HostedEngine implements Engine {
       throw new EngineError('STREAM_NOT_FOUND', 'no stream has this name', { details: { name } });
     }
     // T5: only who leads may delete; the Finish writes deleted in place of released.
-    const actor = await this.#star.open(name, wait);
+    const actor = await this.#star.open(name, wait, 'refuse');
     actor.finish('deleted');
     await actor.ended(wait);
-    if (actor.hasLeft) return;
+    if (actor.left === 'deleted') return;
     throw new EngineError('FENCED', 'the stream was not deleted: this engine stopped leading it', {
       details: { name },
     });

@@ -200,7 +200,7 @@ describe('leadership', () => {
     const stream = await engine.open('orders');
     await stream.append([{ body: 'old' }]);
     await engine.deleteStream('orders');
-    expect(await codeOf(stream.append([{ body: 'x' }]))).toBe('CLOSED');
+    expect(await codeOf(stream.append([{ body: 'x' }]))).toBe('STREAM_DELETED');
     expect((await engine.listStreams()).streams).toEqual([]);
     const again = await engine.open('orders');
     expect(again.id).not.toBe(stream.id);
