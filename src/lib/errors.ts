@@ -66,6 +66,9 @@ export const ERROR_CODES = {
   FOREIGN_OBJECT: 'corrupt',
   ACKNOWLEDGED_SLOT_POISONED: 'corrupt',
   DATA_LOSS: 'corrupt',
+  PEER_UNAVAILABLE: 'unavailable',
+  PEER_REFUSED: 'invalid',
+  PEER_PROTOCOL: 'corrupt',
   INVARIANT: 'internal',
   INTERNAL: 'internal',
 } as const satisfies Record<string, ErrorKind>;
@@ -90,6 +93,8 @@ const BRAND = Symbol.for('asterlog.EngineError');
 export class EngineError extends Error {
   readonly code: ErrorCode;
   readonly kind: ErrorKind;
+  /** The message without its details. */
+  readonly summary: string;
   readonly sideEffects: SideEffects;
   readonly retryAfterMillis: number | undefined;
   readonly details: ErrorDetails;
@@ -103,6 +108,7 @@ export class EngineError extends Error {
       options.cause === undefined ? {} : { cause: options.cause },
     );
     this.name = 'EngineError';
+    this.summary = summary;
     this.code = code;
     this.kind = ERROR_CODES[code];
     this.sideEffects = options.sideEffects ?? 'none';
