@@ -27,6 +27,7 @@ const STEP_BYTES = 256 * 1024;
 export class ArenaPool {
   readonly limitBytes: number;
   readonly standardBytes: number;
+  readonly #newMemory: (sizeBytes: number) => Uint8Array<ArrayBuffer>;
   #usedBytes = 0;
   readonly #free = new Map<number, Arena[]>();
   /** Insertion order is age. */
@@ -35,8 +36,14 @@ export class ArenaPool {
   /** Called after memory became available, free or evictable. */
   onRoom: () => void = () => undefined;
 
-  constructor(limitBytes: number, standardBytes: number) {
+  /** @param allocate - where the memory comes from; buckets may want it aligned. */
+  constructor(
+    limitBytes: number,
+    standardBytes: number,
+    allocate: (sizeBytes: number) => Uint8Array<ArrayBuffer> = (size) => new Uint8Array(size),
+  ) {
     assert(standardBytes <= limitBytes, 'the pool holds at least one arena');
+    this.#newMemory = allocate;
     this.limitBytes = limitBytes;
     this.standardBytes = standardBytes;
   }
@@ -114,9 +121,9 @@ export class ArenaPool {
   }
 
   #allocate(sizeBytes: number): Arena {
-    const buffer = new ArrayBuffer(sizeBytes);
+    const bytes = this.#newMemory(sizeBytes);
     this.#usedBytes += sizeBytes;
     this.#peakBytes = Math.max(this.#peakBytes, this.#usedBytes);
-    return { bytes: new Uint8Array(buffer), view: new DataView(buffer), sizeBytes };
+    return { bytes, view: new DataView(bytes.buffer, 0, sizeBytes), sizeBytes };
   }
 }

@@ -11,10 +11,13 @@ import {
   type FlightFields,
   type StateDelta,
 } from '../src/format/flight.ts';
+import { ALIGN_BYTES, filledUp } from '../src/format/preamble.ts';
 import type { Arena, ArenaPool } from './arena-pool.ts';
 
 /** Small batches of one stream share an entry up to this size; a cold read fetches whole entries. */
 const ENTRY_BYTES_TARGET = 64 * 1024;
+/** From here on padding to whole blocks costs less than the copies that it saves; 6 % at most. */
+const ALIGNED_BODY_BYTES_MIN = 128 * 1024;
 
 /** A batch inside a flight: whom to tell when the flight is acknowledged. */
 export interface FlightPart {
@@ -57,6 +60,8 @@ export class Flight {
   #end = HEAD_ROOM_BYTES;
   /** Where the object starts in the arena once its head is written. */
   #start = HEAD_ROOM_BYTES;
+  /** Where it ends then, padding included. */
+  #objectEnd = HEAD_ROOM_BYTES;
   /** Requests that still read the arena, the owner until it has answered, and the tail cache. */
   #holders = 1;
   #cached = false;
@@ -74,7 +79,7 @@ export class Flight {
 
   /** Arena bytes that a batch of this encoded size needs on its own. */
   static arenaBytes(bodyBytes: number): number {
-    return HEAD_ROOM_BYTES + bodyBytes;
+    return HEAD_ROOM_BYTES + filledUp(bodyBytes, ALIGN_BYTES);
   }
 
   get isEmpty(): boolean {
@@ -96,7 +101,8 @@ export class Flight {
 
   hasRoom(bodyBytes: number): boolean {
     return (
-      this.#end + bodyBytes <= this.arena.sizeBytes && this.#entries.length < FLIGHT_ENTRIES_MAX
+      filledUp(this.#end + bodyBytes, ALIGN_BYTES) <= this.arena.sizeBytes &&
+      this.#entries.length < FLIGHT_ENTRIES_MAX
     );
   }
 
@@ -188,12 +194,15 @@ export class Flight {
     assert(this.slot === -1, 'A2 a flight gets one slot');
     this.slot = fields.slot;
     this.released = fields.released;
-    this.#start = encodeHead(this.arena.bytes, HEAD_ROOM_BYTES, fields, this.#entries);
+    const alignBytes = this.bodyBytes >= ALIGNED_BODY_BYTES_MIN ? ALIGN_BYTES : 0;
+    const { bytes } = this.arena;
+    this.#start = encodeHead(bytes, HEAD_ROOM_BYTES, fields, this.#entries, alignBytes);
+    this.#objectEnd = filledUp(this.#end, alignBytes);
   }
 
   /** The object as it goes to every bucket. */
   objectBytes(): Uint8Array {
-    return this.arena.bytes.subarray(this.#start, this.#end);
+    return this.arena.bytes.subarray(this.#start, this.#objectEnd);
   }
 
   /** A copy of one entry's bytes, or undefined when the arena was given up. */

@@ -4,6 +4,7 @@
  */
 import { createActor, type ActorRefFrom } from 'xstate';
 import { assert } from '../src/lib/assert.ts';
+import { allocatePages } from '../src/lib/pages.ts';
 import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { toEngineError, type EngineError } from '../src/lib/errors.ts';
 import { deferred, linkedSignal, waitFor, type WaitOptions } from '../src/lib/wait.ts';
@@ -72,7 +73,11 @@ export class StarActor implements StreamHost {
       timestamping: 'client-prefer',
       uncapped: false,
     };
-    this.pool = new ArenaPool(settings.poolBytes, Flight.arenaBytes(settings.flightBytes));
+    this.pool = new ArenaPool(
+      settings.poolBytes,
+      Flight.arenaBytes(settings.flightBytes),
+      ports.buckets.some(({ wantsPages }) => wantsPages === true) ? allocatePages : undefined,
+    );
     this.admission = new Admission(ports.clock, settings.poolBytes);
     this.pool.onRoom = () => this.admission.drain();
     this.#serving.promise.catch(() => undefined);

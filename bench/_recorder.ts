@@ -47,11 +47,13 @@ export class CreateLog {
 }
 
 class RecordingBucket implements BucketStore {
+  readonly wantsPages: boolean;
   readonly #log: CreateLog;
   readonly #bucket: number;
   readonly #store: BucketStore;
 
   constructor(log: CreateLog, bucket: number, store: BucketStore) {
+    this.wantsPages = store.wantsPages === true;
     this.#log = log;
     this.#bucket = bucket;
     this.#store = store;

@@ -103,6 +103,7 @@ export class SparseStore implements BucketStore {
     const bytes = new Uint8Array(PREAMBLE_BYTES);
     const isFlight = code === FLIGHT;
     encodePreamble(bytes, 0, {
+      alignBytes: 0,
       kind: isFlight ? 'flight' : 'poison',
       star: STAR,
       epoch: EPOCH,

@@ -14,7 +14,7 @@
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { allocatePages } from '../src/adapters/directory/aligned-buffers.ts';
+import { allocatePages } from '../src/lib/pages.ts';
 import { DirectoryBucketStore } from '../src/adapters/directory/bucket-store.ts';
 import { NODE_FILE_SYSTEM } from '../src/adapters/directory/node-file-system.ts';
 import { benchOptions } from './_harness.ts';

@@ -129,6 +129,7 @@ function memoryStores(): MemoryBucketStore[] {
       // The watermark says nothing, so that every slot of the window is walked.
       const object = new Uint8Array(PREAMBLE_BYTES + 56 + 200);
       encodePreamble(object, 0, {
+        alignBytes: 0,
         kind: 'flight',
         star: STAR,
         epoch: EPOCH,

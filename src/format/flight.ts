@@ -4,11 +4,13 @@
  * in front of them, so that nothing is copied. Byte tables: docs/formats.md.
  */
 import { assert } from '../lib/assert.ts';
-import { bufferOf, refuse, viewOf, type Refusal } from './bytes.ts';
+import { bufferOf, isZero, refuse, viewOf, type Refusal } from './bytes.ts';
 import { crc32, crc32Combine } from './crc.ts';
 import { entryBytes, entryFault, readEntry, writeEntry, type FlightEntry } from './flight-entry.ts';
 import {
+  ALIGN_BYTES,
   encodePreamble,
+  filledUp,
   FLIGHT_BODY_BYTES_MAX,
   FLIGHT_ENTRIES_MAX,
   headLengths,
@@ -22,7 +24,10 @@ export type { FlightEntry, StateDelta } from './flight-entry.ts';
 export { FLIGHT_ENTRIES_MAX } from './preamble.ts';
 
 /** The most that preamble and header can take: what a writer keeps free in front of the bodies. */
-export const HEAD_ROOM_BYTES = PREAMBLE_BYTES + FLIGHT_ENTRIES_MAX * HEADER_BOUNDS.entryBytesMax;
+export const HEAD_ROOM_BYTES = filledUp(
+  PREAMBLE_BYTES + FLIGHT_ENTRIES_MAX * HEADER_BOUNDS.entryBytesMax,
+  ALIGN_BYTES,
+);
 /** A first read of an object; holds the header of a flight of 70 entries without state deltas. */
 export const DEFAULT_HEAD_READ_BYTES = 4096;
 
@@ -41,7 +46,7 @@ export type FlightResult =
     }
   | Refusal;
 
-/** Bytes that preamble and header of these entries take. */
+/** Bytes that preamble and header of these entries take, without padding. */
 export function headBytes(entries: readonly FlightEntry[]): number {
   let total = PREAMBLE_BYTES;
   for (const entry of entries) total += entryBytes(entry);
@@ -52,26 +57,34 @@ export function headBytes(entries: readonly FlightEntry[]): number {
  * Writes preamble and header so that they end at `bodyStart`, where the bodies already stand.
  * The checksum of the whole body is combined from those of the entries: no body byte is read.
  *
- * @returns where the object starts in `target`; it ends at `bodyStart` plus all entry lengths.
+ * @param alignBytes - 0, or `ALIGN_BYTES` when `bodyStart` is a multiple of it: the object then starts
+ *   and ends at one, too, which takes so many bytes more of `target` behind the bodies.
+ * @returns where the object starts in `target`.
  */
 export function encodeHead(
   target: Uint8Array,
   bodyStart: number,
   fields: FlightFields,
   entries: readonly FlightEntry[],
+  alignBytes = 0,
 ): number {
   assert(entries.length >= 1, 'flight has no entry');
   assert(entries.length <= FLIGHT_ENTRIES_MAX, 'flight has too many entries');
   const body = coverBody(entries);
   assert(body.ok, 'flight entries are inconsistent');
-  assert(bodyStart + body.bodyBytes <= target.length, 'body ends behind the memory');
-  const start = bodyStart - headBytes(entries);
+  const bodyEnd = bodyStart + body.bodyBytes;
+  const end = filledUp(bodyEnd, alignBytes);
+  assert(end <= target.length, 'body ends behind the memory');
+  const start = bodyStart - filledUp(headBytes(entries), alignBytes);
   assert(start >= 0, 'no room for the head');
+  assert(alignBytes === 0 || bodyStart % alignBytes === 0, 'body does not start at a block');
   const headerStart = start + PREAMBLE_BYTES;
   const view = viewOf(target);
   let offset = headerStart;
   for (const entry of entries) offset += writeEntry(target, view, offset, entry);
-  assert(offset === bodyStart, 'header does not end where the body starts');
+  assert(offset === start + headBytes(entries), 'header does not end behind its entries');
+  target.fill(0, offset, bodyStart);
+  target.fill(0, bodyEnd, end);
   encodePreamble(target, start, {
     kind: 'flight',
     star: fields.star,
@@ -79,11 +92,12 @@ export function encodeHead(
     slot: fields.slot,
     nonce: fields.nonce,
     released: fields.released,
-    headerBytes: bodyStart - headerStart,
+    headerBytes: offset - headerStart,
     bodyBytes: body.bodyBytes,
     entryCount: entries.length,
-    headerChecksum: crc32(target.subarray(headerStart, bodyStart)),
+    headerChecksum: crc32(target.subarray(headerStart, offset)),
     bodyChecksum: body.checksum,
+    alignBytes,
   });
   return start;
 }
@@ -91,12 +105,18 @@ export function encodeHead(
 /**
  * Reads the header that follows a flight's preamble.
  *
- * @param bytes - exactly the header: `[PREAMBLE_BYTES, headLengths(preamble).headBytes)`.
+ * @param bytes - the header with its padding: `[PREAMBLE_BYTES, headLengths(preamble).headBytes)`.
  */
 export function parseHeader(bytes: Uint8Array, preamble: Preamble): HeaderResult {
   if (preamble.kind !== 'flight') return refuse('not a flight');
-  if (bytes.length !== preamble.headerBytes) return refuse('header length differs');
-  if (crc32(bytes) !== preamble.headerChecksum) return refuse('header checksum differs');
+  const { headerBytes } = preamble;
+  if (bytes.length !== headLengths(preamble).headBytes - PREAMBLE_BYTES) {
+    return refuse('header length differs');
+  }
+  if (crc32(bytes.subarray(0, headerBytes)) !== preamble.headerChecksum) {
+    return refuse('header checksum differs');
+  }
+  if (!isZero(bytes, headerBytes, bytes.length)) return refuse('padding is not zero');
   const view = viewOf(bytes);
   const buffer = bufferOf(bytes);
   const entries: FlightEntry[] = [];
@@ -109,7 +129,7 @@ export function parseHeader(bytes: Uint8Array, preamble: Preamble): HeaderResult
     at += read.size;
     offset += read.entry.length;
   }
-  if (at !== bytes.length) return refuse('header goes on behind its entries');
+  if (at !== headerBytes) return refuse('header goes on behind its entries');
   const body = coverBody(entries);
   if (!body.ok) return body;
   if (body.bodyBytes !== preamble.bodyBytes) return refuse('entries do not cover the body');
@@ -134,6 +154,9 @@ export function parseFlight(bytes: Uint8Array): FlightResult {
     if (crc32(bytes.subarray(start, start + length)) !== checksum) {
       return refuse('body checksum differs');
     }
+  }
+  if (!isZero(bytes, bodyStart + preamble.bodyBytes, bytes.length)) {
+    return refuse('padding is not zero');
   }
   return { ok: true, preamble, entries: header.entries, bodyStart };
 }

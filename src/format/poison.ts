@@ -73,6 +73,7 @@ export function encodePoison(fields: PoisonFields): Uint8Array {
   view.setUint8(INCARNATION_BYTES_AT, writeName(header, NAMES_AT + star.length, incarnation));
   writeUint64(view, EPOCH_AT, epoch === NO_EPOCH ? 0 : epoch);
   encodePreamble(bytes, 0, {
+    alignBytes: 0,
     kind: 'poison',
     star: fields.star,
     epoch: fields.epoch,

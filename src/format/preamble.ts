@@ -52,15 +52,23 @@ export interface Preamble {
   readonly headerChecksum: number;
   /** CRC-32 of the body; 0 in poison. */
   readonly bodyChecksum: number;
+  /**
+   * Zeros fill up head and body to multiples of this, so that a large object can go from aligned
+   * memory to a disk uncopied; 0: none.
+   */
+  readonly alignBytes: number;
 }
 
 export type PreambleResult = { readonly ok: true; readonly preamble: Preamble } | Refusal;
 
 export interface HeadLengths {
-  /** Preamble and header: the object's body starts here. */
+  /** Preamble, header and padding: the object's body starts here. */
   readonly headBytes: number;
   readonly objectBytes: number;
 }
+
+/** The one alignment there is: what direct writes of file systems ask for. */
+export const ALIGN_BYTES = 4096;
 
 /** Bounds of one header, by kind; the formats of the two headers own the figures. */
 export const HEADER_BOUNDS = {
@@ -86,7 +94,8 @@ const HEADER_BYTES_AT = 120;
 const HEADER_CHECKSUM_AT = 124;
 const BODY_BYTES_AT = 128;
 const BODY_CHECKSUM_AT = 132;
-const RESERVED_AT = 136;
+const ALIGN_BYTES_AT = 136;
+const RESERVED_AT = 138;
 const CHECKSUM_AT = 156;
 
 /**
@@ -112,6 +121,7 @@ export function encodePreamble(target: Uint8Array, offset: number, preamble: Pre
   view.setUint32(HEADER_CHECKSUM_AT, preamble.headerChecksum, true);
   view.setUint32(BODY_BYTES_AT, preamble.bodyBytes, true);
   view.setUint32(BODY_CHECKSUM_AT, preamble.bodyChecksum, true);
+  view.setUint16(ALIGN_BYTES_AT, preamble.alignBytes, true);
   view.setUint32(CHECKSUM_AT, crc32(bytes.subarray(0, CHECKSUM_AT)), true);
 }
 
@@ -156,15 +166,22 @@ function readFields(bytes: Uint8Array, view: DataView): PreambleResult {
     entryCount: view.getUint32(ENTRY_COUNT_AT, true),
     headerChecksum: view.getUint32(HEADER_CHECKSUM_AT, true),
     bodyChecksum: view.getUint32(BODY_CHECKSUM_AT, true),
+    alignBytes: view.getUint16(ALIGN_BYTES_AT, true),
   };
   const fault = preambleFault(preamble);
   return fault === undefined ? { ok: true, preamble } : refuse(fault);
 }
 
-/** How long the parts of the object are, so that a reader knows whether its first read held the header. */
+/** How long the parts of the object are, padding included, so that a reader knows whether its first read held the header. */
 export function headLengths(preamble: Preamble): HeadLengths {
-  const headBytes = PREAMBLE_BYTES + preamble.headerBytes;
-  return { headBytes, objectBytes: headBytes + preamble.bodyBytes };
+  const { alignBytes, headerBytes, bodyBytes } = preamble;
+  const headBytes = filledUp(PREAMBLE_BYTES + headerBytes, alignBytes);
+  return { headBytes, objectBytes: filledUp(headBytes + bodyBytes, alignBytes) };
+}
+
+/** The length with its padding. */
+export function filledUp(lengthBytes: number, alignBytes: number): number {
+  return alignBytes === 0 ? lengthBytes : Math.ceil(lengthBytes / alignBytes) * alignBytes;
 }
 
 /** What encoder and parser both refuse; field widths and names are checked where they are written. */
@@ -174,7 +191,9 @@ function preambleFault(preamble: Preamble): string | undefined {
     return 'number is not a safe integer';
   if (!isUint32(preamble.headerChecksum)) return 'header checksum is not 32 bits';
   if (!isUint32(preamble.bodyChecksum)) return 'body checksum is not 32 bits';
+  if (preamble.alignBytes !== 0 && preamble.alignBytes !== ALIGN_BYTES) return 'alignment';
   if (kind === 'poison') {
+    if (preamble.alignBytes !== 0) return 'alignment';
     const { poisonBytesMin, poisonBytesMax } = HEADER_BOUNDS;
     if (headerBytes < poisonBytesMin || headerBytes > poisonBytesMax) return 'header length';
     if (bodyBytes !== 0 || entryCount !== 0 || released !== 0) return 'poison carries a body';

@@ -1,4 +1,5 @@
 /** What stands in a slot, judged from the first bytes of the object found there. */
+import { isZero } from './bytes.ts';
 import { crc32 } from './crc.ts';
 import { headLengths, parsePreamble, PREAMBLE_BYTES, type Preamble } from './preamble.ts';
 
@@ -45,11 +46,15 @@ function damaged(head: Uint8Array, sizeBytes: number, preamble: Preamble): strin
   if (sizeBytes !== objectBytes) return 'object length differs';
   if (head.length > objectBytes) return 'object length differs';
   if (head.length < headBytes) return undefined;
-  if (crc32(head.subarray(PREAMBLE_BYTES, headBytes)) !== preamble.headerChecksum) {
+  const headerEnd = PREAMBLE_BYTES + preamble.headerBytes;
+  if (crc32(head.subarray(PREAMBLE_BYTES, headerEnd)) !== preamble.headerChecksum) {
     return 'header checksum differs';
   }
+  if (!isZero(head, headerEnd, headBytes)) return 'padding is not zero';
   if (head.length < objectBytes) return undefined;
-  return crc32(head.subarray(headBytes)) === preamble.bodyChecksum
+  const bodyEnd = headBytes + preamble.bodyBytes;
+  if (!isZero(head, bodyEnd, objectBytes)) return 'padding is not zero';
+  return crc32(head.subarray(headBytes, bodyEnd)) === preamble.bodyChecksum
     ? undefined
     : 'body checksum differs';
 }
@@ -68,6 +73,7 @@ export function sameFlight(a: Preamble, b: Preamble): boolean {
     a.headerBytes === b.headerBytes &&
     a.bodyBytes === b.bodyBytes &&
     a.headerChecksum === b.headerChecksum &&
-    a.bodyChecksum === b.bodyChecksum
+    a.bodyChecksum === b.bodyChecksum &&
+    a.alignBytes === b.alignBytes
   );
 }

@@ -11,6 +11,9 @@ export interface BucketStore {
   /** Names the bucket in messages and metrics, for example a directory or a bucket name. */
   readonly name: string;
 
+  /** It stores bytes in memory of `lib/pages.ts`, in whole blocks, without copying them. */
+  readonly wantsPages?: boolean;
+
   /**
    * Creates the object if the key is absent, durably before answering.
    *

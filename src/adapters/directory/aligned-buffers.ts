@@ -1,3 +1,5 @@
+import { allocatePages } from '../../lib/pages.ts';
+
 /** Direct writes take whole blocks from memory that begins on one. */
 export const BLOCK_BYTES = 4096;
 export const ALIGNED_BUFFER_BYTES = 1 << 20;
@@ -25,20 +27,4 @@ export class AlignedBuffers {
     if (next === undefined) this.#free.push(buffer);
     else next(buffer);
   }
-}
-
-/** What Node's own types leave out. */
-interface WebAssemblyGlobal {
-  readonly WebAssembly: {
-    readonly Memory: new (size: { readonly initial: number }) => { readonly buffer: ArrayBuffer };
-  };
-}
-
-const WASM_PAGE_BYTES = 65_536;
-
-/** The memory of WebAssembly is the one kind that JavaScript can have page-aligned. */
-export function allocatePages(sizeBytes: number): Uint8Array {
-  const { WebAssembly } = globalThis as unknown as WebAssemblyGlobal;
-  const memory = new WebAssembly.Memory({ initial: Math.ceil(sizeBytes / WASM_PAGE_BYTES) });
-  return new Uint8Array(memory.buffer, 0, sizeBytes);
 }

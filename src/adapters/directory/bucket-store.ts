@@ -73,6 +73,7 @@ const TIMEOUT_MILLIS_DEFAULT = 30_000;
  */
 export class DirectoryBucketStore implements BucketStore {
   readonly name: string;
+  readonly wantsPages = true;
   readonly #context: BucketContext;
   readonly #creates: Calls;
   readonly #others: Calls;

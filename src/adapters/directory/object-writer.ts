@@ -1,3 +1,4 @@
+import { isInBlocks } from '../../lib/pages.ts';
 import { ALIGNED_BUFFER_BYTES, AlignedBuffers, BLOCK_BYTES } from './aligned-buffers.ts';
 import { codeOf } from './failure.ts';
 import type { DirectoryFileSystem } from './file-system.ts';
@@ -55,6 +56,11 @@ export class ObjectWriter {
     let file: TempFile | undefined;
     try {
       file = { path, fd: await this.#fileSystem.open(path, 'create-direct') };
+      // Whole blocks of aligned memory, as the engine's flights are, go to the disk as they lie.
+      if (isInBlocks(bytes, BLOCK_BYTES)) {
+        await this.#writeBlocks(file.fd, bytes, 0);
+        return file;
+      }
       for (let at = 0; at < bytes.byteLength; at += ALIGNED_BUFFER_BYTES) {
         await this.#writePart(file.fd, bytes.subarray(at, at + ALIGNED_BUFFER_BYTES), at);
       }
@@ -78,14 +84,18 @@ export class ObjectWriter {
       const end = Math.ceil(part.byteLength / BLOCK_BYTES) * BLOCK_BYTES;
       // The end of the last block is cut off again, but must not show what was written before.
       buffer.fill(0, part.byteLength, end);
-      let written = 0;
-      while (written < end) {
-        const rest = buffer.subarray(written, end);
-        const count = await this.#fileSystem.write(fd, rest, position + written);
-        written += checkProgress(count - (count % BLOCK_BYTES));
-      }
+      await this.#writeBlocks(fd, buffer.subarray(0, end), position);
     } finally {
       this.#buffers.give(buffer);
+    }
+  }
+
+  async #writeBlocks(fd: number, blocks: Uint8Array, position: number): Promise<void> {
+    let written = 0;
+    while (written < blocks.byteLength) {
+      const rest = written === 0 ? blocks : blocks.subarray(written);
+      const count = await this.#fileSystem.write(fd, rest, position + written);
+      written += checkProgress(count - (count % BLOCK_BYTES));
     }
   }
 }

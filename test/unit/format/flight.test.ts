@@ -11,7 +11,12 @@ import {
   parseHeader,
   type FlightEntry,
 } from '../../../src/format/flight.ts';
-import { headLengths, parsePreamble, PREAMBLE_BYTES } from '../../../src/format/preamble.ts';
+import {
+  ALIGN_BYTES,
+  headLengths,
+  parsePreamble,
+  PREAMBLE_BYTES,
+} from '../../../src/format/preamble.ts';
 import {
   anyEntries,
   anyFields,
@@ -27,6 +32,17 @@ import {
 } from './samples.ts';
 
 const flight = golden('flight-v1');
+
+/** Over memory that held something else before. */
+function encodeAligned(entries: readonly FlightEntry[], fields = FIELDS): Uint8Array {
+  const bodyBytes = entries.reduce((sum, { length }) => sum + length, 0);
+  const objectEnd = HEAD_ROOM_BYTES + Math.ceil(bodyBytes / ALIGN_BYTES) * ALIGN_BYTES;
+  const memory = new Uint8Array(objectEnd + 9).fill(0xee);
+  memory.fill(0, HEAD_ROOM_BYTES, HEAD_ROOM_BYTES + bodyBytes);
+  const start = encodeHead(memory, HEAD_ROOM_BYTES, fields, entries, ALIGN_BYTES);
+  expect(memory.subarray(objectEnd)).toEqual(new Uint8Array(9).fill(0xee));
+  return memory.subarray(start, objectEnd);
+}
 
 function reasonOf(object: Uint8Array): string | undefined {
   const read = parseFlight(object);
@@ -75,16 +91,49 @@ describe('encodeHead and parseFlight', () => {
     expect(parseFlight(memory.subarray(start, 7_003))).toMatchObject({ ok: true, entries });
   });
 
-  it('take at most HEAD_ROOM_BYTES, and exactly that when every entry is as large as it gets', () => {
+  it('take at most HEAD_ROOM_BYTES, less than a block below it when every entry is as large as it gets', () => {
     const delta = { fencingToken: '\u20ac'.repeat(12), trimPoint: Number.MAX_SAFE_INTEGER };
     const largest = plainEntries(FLIGHT_ENTRIES_MAX, delta);
-    expect(headBytes(largest)).toBe(HEAD_ROOM_BYTES);
+    expect(Math.ceil(headBytes(largest) / ALIGN_BYTES) * ALIGN_BYTES).toBe(HEAD_ROOM_BYTES);
     expect(parseFlight(encodePlain(largest))).toMatchObject({ ok: true, entries: largest });
   });
 
   it('fit 70 plain entries into a first read', () => {
     expect(headBytes(plainEntries(70))).toBeLessThanOrEqual(DEFAULT_HEAD_READ_BYTES);
     expect(headBytes(plainEntries(71))).toBeGreaterThan(DEFAULT_HEAD_READ_BYTES);
+  });
+
+  it('fill head and body up to whole blocks of an aligned object', () => {
+    fc.assert(
+      fc.property(anyFields, anyEntries, (fields, entries) => {
+        const object = encodeAligned(entries, fields);
+        expect(object.length % ALIGN_BYTES).toBe(0);
+        const read = parseFlight(object);
+        expect(read).toMatchObject({ ok: true, entries });
+        if (!read.ok) return;
+        expect(read.bodyStart % ALIGN_BYTES).toBe(0);
+        expect(read.bodyStart - headBytes(entries)).toBeLessThan(ALIGN_BYTES);
+        expect(headLengths(read.preamble)).toEqual({
+          headBytes: read.bodyStart,
+          objectBytes: object.length,
+        });
+      }),
+    );
+  });
+
+  it('refuse an aligned object with a byte in its padding, or without its last block', () => {
+    const entries = plainEntries(2);
+    const object = encodeAligned(entries);
+    for (const at of [headBytes(entries), ALIGN_BYTES - 1, ALIGN_BYTES + 2, object.length - 1]) {
+      expect(reasonOf(patched(object, at, [1]))).toBe('padding is not zero');
+    }
+    expect(reasonOf(object.subarray(0, -1))).toBe('object length differs');
+    expect(reasonOf(object.subarray(0, ALIGN_BYTES + 2))).toBe('object length differs');
+  });
+
+  it('do not begin an aligned body within a block', () => {
+    const memory = new Uint8Array(4 * ALIGN_BYTES);
+    expect(() => encodeHead(memory, 5_000, FIELDS, plainEntries(1), ALIGN_BYTES)).toThrow('block');
   });
 
   it('leave out a delta that changes nothing', () => {

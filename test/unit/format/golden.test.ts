@@ -42,6 +42,7 @@ describe('flight, version 1', () => {
       entryCount: 3,
       headerChecksum: 0x34b91baf,
       bodyChecksum: 0xea0dfdcf,
+      alignBytes: 0,
     });
     const batch = { firstTimestamp: 1_700_000_000_000, lastTimestamp: 1_700_000_000_001 };
     expect(read.entries).toEqual([

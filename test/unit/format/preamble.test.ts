@@ -18,6 +18,7 @@ const PREAMBLE: Preamble = {
   entryCount: 2,
   headerChecksum: 1,
   bodyChecksum: 0xffff_ffff,
+  alignBytes: 0,
 };
 const POISON: Preamble = {
   ...PREAMBLE,
@@ -49,6 +50,7 @@ describe('encodePreamble and parsePreamble', () => {
       bodyBytes: fc.integer({ min: 1024, max: 0xffff_ffff }),
       headerChecksum: anyUint32,
       bodyChecksum: anyUint32,
+      alignBytes: fc.constantFrom(0, 4096),
     });
     fc.assert(
       fc.property(anyFields, sizes, rest, (fields, size, other) => {
@@ -90,6 +92,7 @@ describe('encodePreamble and parsePreamble', () => {
     ['a body above 32 bits', { bodyBytes: 2 ** 32 }],
     ['a checksum above 32 bits', { headerChecksum: 2 ** 32 }],
     ['a negative checksum', { bodyChecksum: -1 }],
+    ['another alignment', { alignBytes: 512 }],
   ])('refuse to write %s', (_, change) => {
     expect(() => encoded({ ...PREAMBLE, ...change })).toThrow();
   });
@@ -99,6 +102,7 @@ describe('encodePreamble and parsePreamble', () => {
     ['entries', { entryCount: 1 }],
     ['a watermark', { released: 1 }],
     ['a body checksum', { bodyChecksum: 1 }],
+    ['an alignment', { alignBytes: 4096 }],
     ['a header too short for names', { headerBytes: 25 }],
     ['a header too long for names', { headerBytes: 151 }],
   ])('refuse to write poison with %s', (_, change) => {
@@ -139,7 +143,8 @@ describe('parsePreamble', () => {
     ['a short header', 120, [0x6f], 'header length'],
     ['a long header', 120, [201], 'header length'],
     ['an empty body', 128, [0, 0], 'body length'],
-    ['a byte in the reserved field', 136, [1], 'padding is not zero'],
+    ['an unknown alignment', 136, [1], 'alignment'],
+    ['a byte in the reserved field', 138, [1], 'padding is not zero'],
     ['a byte at the end of the reserved field', 155, [1], 'padding is not zero'],
   ])('refuses %s even with a fitting checksum', (_, offset, values, reason) => {
     expect(reasonOf(bytes)).toBeUndefined();
