@@ -5,14 +5,20 @@
  */
 import { assert } from '../src/lib/assert.ts';
 import type { Clock } from '../src/lib/clock.ts';
-import type { EngineError } from '../src/lib/errors.ts';
-import type { WaitOptions } from '../src/lib/wait.ts';
+import { EngineError, toEngineError } from '../src/lib/errors.ts';
+import { linkedSignal, waitFor, type WaitOptions } from '../src/lib/wait.ts';
 import {
   checkBatch,
   detachBatch,
   type CheckedBatch,
   type RecordInput,
 } from '../src/protocol/batch.ts';
+import {
+  judgeConditions,
+  mismatchError,
+  type AppendConditions,
+  type Mismatch,
+} from '../src/protocol/conditions.ts';
 import {
   INITIAL_STREAM_STATE,
   type StreamRecord,
@@ -24,7 +30,8 @@ import { AppendBatch, encodeBatch, type BatchOwner, type Position } from './appe
 import type { EpochActor } from './epoch.actor.ts';
 import type { StarPorts } from './ports.ts';
 import { Progress } from './progress.ts';
-import { changedError } from './stream-errors.ts';
+import { changedError, unconfirmedError } from './stream-errors.ts';
+import { StreamSessions, type StreamSession } from './stream-sessions.ts';
 import { StreamTail } from './stream-tail.ts';
 
 /** The star, as far as appends need it. */
@@ -46,8 +53,21 @@ export interface AppendsLeader {
   enter(): Promise<void>;
   /** Throws once nothing is accepted or served any more. */
   throwIfRefusing(): void;
+  /** Confirms on the chain that this star still leads, after the call began (L1). */
+  confirm(): Promise<void>;
   /** A batch that has its numbers is not appended: nothing can follow it. */
   onDropped(): void;
+}
+
+/** A refusal by a condition: a read of the state up to `seqNum`. */
+interface Rejection {
+  readonly mismatch: Mismatch;
+  readonly seqNum: number;
+}
+
+/** What the appends of a handle are judged by besides their own conditions. */
+export interface AppendRequest extends WaitOptions, AppendConditions {
+  readonly session?: StreamSession | undefined;
 }
 
 export class StreamAppends implements BatchOwner {
@@ -61,10 +81,12 @@ export class StreamAppends implements BatchOwner {
   readonly #underWay = new Set<AppendBatch>();
   /** A batch was acknowledged or dropped, or the stream is not served any more. */
   readonly #moved = new Progress();
+  readonly #sessions: StreamSessions;
 
   constructor(host: AppendsHost, leader: AppendsLeader) {
     this.#host = host;
     this.#leader = leader;
+    this.#sessions = new StreamSessions(leader.name);
   }
 
   /** The stream is led from here on: rows cover everything below its tail. */
@@ -105,35 +127,90 @@ export class StreamAppends implements BatchOwner {
   }
 
   /**
-   * Waits for memory, then assigns sequence numbers and encodes.
+   * Waits for memory, then judges the conditions, assigns sequence numbers and encodes.
    *
-   * @throws EngineError of a bad batch, POOL_EXHAUSTED, ABORTED, FENCED, CLOSED; nothing was accepted.
+   * @throws EngineError of a bad batch, POOL_EXHAUSTED, ABORTED, FENCED, CLOSED; of the conditions
+   *   SEQ_NUM_MISMATCH, FENCING_TOKEN_MISMATCH, REJECTION_UNCONFIRMED. Nothing was accepted.
    */
-  async submit(records: readonly RecordInput[], options: WaitOptions = {}): Promise<AppendBatch> {
+  async submit(records: readonly RecordInput[], request: AppendRequest = {}): Promise<AppendBatch> {
     this.#leader.throwIfRefusing();
     const { config } = this.#leader.record;
     let batch = checkBatch(records, config.timestamping === 'client-require');
-    let accepted: AppendBatch | undefined;
-    const timeoutMillis = options.timeoutMillis ?? this.defaultTimeoutMillis;
+    let outcome: AppendBatch | Rejection | undefined;
+    const { signal, timeoutMillis = this.defaultTimeoutMillis } = request;
+    const arrived = this.clock.monotonic();
     await this.#host.admission.admit(
       {
         tryAdmit: () => {
-          accepted = this.#accept(batch);
-          return accepted !== undefined;
+          outcome = this.#accept(batch, request);
+          return outcome !== undefined;
         },
         // The caller may use its arrays again while the batch waits for its turn.
         queued: () => {
           batch = detachBatch(batch);
         },
       },
-      { ...options, timeoutMillis },
+      { signal, timeoutMillis },
       () => this.lastTrouble(),
     );
-    assert(accepted !== undefined, 'an admitted batch was accepted');
-    return accepted;
+    assert(outcome !== undefined, 'an admitted batch was judged');
+    if (outcome instanceof AppendBatch) return outcome;
+    const waited = this.clock.monotonic() - arrived;
+    return this.#reject(outcome, {
+      signal,
+      timeoutMillis: timeoutMillis === undefined ? undefined : Math.max(0, timeoutMillis - waited),
+    });
   }
 
-  #accept(batch: CheckedBatch): AppendBatch | undefined {
+  /**
+   * A handle under its token, or without one: exact equality with the token as assigned.
+   *
+   * @throws EngineError FENCING_TOKEN_MISMATCH, REJECTION_UNCONFIRMED, DEADLINE_EXCEEDED, ABORTED
+   */
+  async join(session: StreamSession, options: WaitOptions): Promise<void> {
+    this.#leader.throwIfRefusing();
+    const rejection = this.#judge({ fencingToken: session.token });
+    if (rejection !== undefined) await this.#reject(rejection, options);
+    this.#sessions.add(session);
+  }
+
+  part(session: StreamSession): void {
+    this.#sessions.remove(session);
+  }
+
+  #judge(conditions: AppendConditions): Rejection | undefined {
+    const { fencingToken } = this.#assigned;
+    const { mode } = this.#leader.record.config;
+    const seqNum = this.#nextSeqNum;
+    const mismatch = judgeConditions(conditions, { mode, fencingToken, nextSeqNum: seqNum });
+    return mismatch === undefined ? undefined : { mismatch, seqNum };
+  }
+
+  /**
+   * L: a rejection is a read. It is answered when everything it was judged by is durable, and after a
+   * confirmation that began after the request; if that does not come about it is no rejection.
+   */
+  async #reject({ mismatch, seqNum }: Rejection, options: WaitOptions): Promise<never> {
+    const limited = linkedSignal(this.clock, options, 'append');
+    const known = Promise.all([
+      this.tailBeyond(seqNum - 1, limited.signal),
+      this.#leader.confirm(),
+    ]);
+    try {
+      await waitFor(this.clock, known, { signal: limited.signal }, 'append');
+    } catch (cause) {
+      const error = toEngineError(cause);
+      // Whoever gave up knows why; nothing was accepted.
+      if (limited.signal.aborted) throw givenUpError(limited.signal, error);
+      if (error.kind === 'internal' || error.kind === 'corrupt') throw error;
+      throw unconfirmedError(this.#leader.name, error);
+    } finally {
+      limited.release();
+    }
+    throw mismatchError(this.#leader.name, mismatch);
+  }
+
+  #accept(batch: CheckedBatch, request: AppendRequest): AppendBatch | Rejection | undefined {
     const leader = this.#leader;
     leader.throwIfRefusing();
     if (!this.#host.isAdmitting) return undefined;
@@ -146,6 +223,11 @@ export class StreamAppends implements BatchOwner {
       );
       return undefined;
     }
+    const rejection = this.#judge({
+      matchSeqNum: request.matchSeqNum,
+      fencingToken: request.fencingToken ?? request.session?.token,
+    });
+    if (rejection !== undefined) return rejection;
     const { queue } = entered.writer;
     const flight = queue.prepare(batch.encodedBytes);
     if (flight === undefined) return undefined;
@@ -167,12 +249,17 @@ export class StreamAppends implements BatchOwner {
     this.#nextSeqNum = accepted.endSeqNum;
     this.#assigned = encoded.state;
     this.#underWay.add(accepted);
+    const token = encoded.shape.delta?.fencingToken;
+    if (token !== undefined) {
+      this.#sessions.installed(token, accepted.endSeqNum, request.session);
+    }
     return accepted;
   }
 
   batchAcknowledged(batch: AppendBatch): Position {
     assert(this.#underWay.delete(batch), 'A5 a batch has one outcome');
     this.#durable = batch.state;
+    this.#sessions.acknowledged(batch.endSeqNum);
     const { metrics, clock } = this.#host.ports;
     metrics.histogram('append.ackMillis').record(clock.monotonic() - batch.submittedAt);
     metrics.counter('append.acknowledgedRecords').add(batch.endSeqNum - batch.startSeqNum);
@@ -203,4 +290,12 @@ export class StreamAppends implements BatchOwner {
       await this.#moved.next(signal);
     }
   }
+}
+
+/** The wait of a rejection ended early: unlike an append that was given up it left nothing behind. */
+function givenUpError(signal: AbortSignal, error: EngineError): EngineError {
+  const reason: unknown = signal.reason;
+  if (!EngineError.is(reason) || reason.code !== 'DEADLINE_EXCEEDED') return error;
+  const { details } = reason;
+  return new EngineError('DEADLINE_EXCEEDED', 'a rejection was not confirmed in time', { details });
 }

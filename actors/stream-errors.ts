@@ -28,3 +28,18 @@ export function deletedError(name: string): EngineError {
     details: { stream: name },
   });
 }
+
+export function supersededError(name: string, token: string, given?: string): EngineError {
+  return new EngineError('FENCING_TOKEN_MISMATCH', 'a newer fencing token ended this handle', {
+    details: { stream: name, fencingToken: token, given },
+  });
+}
+
+/** Nothing was appended, and nobody knows whether it should have been. */
+export function unconfirmedError(name: string, cause: EngineError): EngineError {
+  return new EngineError(
+    'REJECTION_UNCONFIRMED',
+    'a condition failed against a state that did not become durable here: open the stream and try again',
+    { details: { stream: name, because: cause.code }, cause, retryAfterMillis: 100 },
+  );
+}

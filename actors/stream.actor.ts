@@ -14,10 +14,16 @@ import type { AppendBatch, Position } from './append-batch.ts';
 import { sendTo } from './effect.ts';
 import { xstateClock, type EpochActor } from './epoch.actor.ts';
 import type { LeaderState } from './leader-view.ts';
-import { StreamAppends, type AppendsHost, type AppendsLeader } from './stream-appends.ts';
+import {
+  StreamAppends,
+  type AppendRequest,
+  type AppendsHost,
+  type AppendsLeader,
+} from './stream-appends.ts';
 import { closedStreamError, deletedError, droppedError, movedError } from './stream-errors.ts';
 import { StreamFinish } from './stream-finish.ts';
 import { StreamGate, type GateHost, type IfAbsent } from './stream-gate.ts';
+import type { StreamSession } from './stream-sessions.ts';
 import type { StreamTail } from './stream-tail.ts';
 import { tenureOf } from './writer-tenure.ts';
 
@@ -141,8 +147,17 @@ export class StreamActor implements AppendsLeader, LeaderState {
   }
 
   /** @throws EngineError as `StreamAppends.submit` does. */
-  submit(records: readonly RecordInput[], options: WaitOptions = {}): Promise<AppendBatch> {
-    return this.#appends.submit(records, options);
+  submit(records: readonly RecordInput[], request: AppendRequest = {}): Promise<AppendBatch> {
+    return this.#appends.submit(records, request);
+  }
+
+  /** @throws EngineError as `StreamAppends.join` does. */
+  join(session: StreamSession, options: WaitOptions): Promise<void> {
+    return this.#appends.join(session, options);
+  }
+
+  part(session: StreamSession): void {
+    this.#appends.part(session);
   }
 
   /** Confirms on the chain that this star still leads, after the call began (L1). */

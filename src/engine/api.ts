@@ -71,6 +71,24 @@ export interface ReadOptions extends WaitOptions {
   readonly ignoreCommands?: boolean;
 }
 
+export interface OpenOptions extends WaitOptions {
+  /**
+   * Opens only while this is the stream's fencing token (`''` when none was installed), and goes along
+   * with every append of the handle. A newer token ends the handle. Mandatory on `fenced` streams.
+   */
+  readonly fencingToken?: string;
+}
+
+export interface AppendOptions extends WaitOptions {
+  /**
+   * Appends only if the first record gets this number; batches under way count, so that appends may be
+   * sent one after the other without waiting.
+   */
+  readonly matchSeqNum?: number;
+  /** In place of the token that the handle was opened with. */
+  readonly fencingToken?: string;
+}
+
 export interface RecordReader extends AsyncIterable<ReadRecord> {
   /** The same records in arrays, as they come. */
   batches(): AsyncIterable<readonly ReadRecord[]>;
@@ -80,17 +98,26 @@ export interface Stream extends AsyncDisposable {
   readonly name: string;
   readonly id: string;
   readonly mode: StreamConfig['mode'];
-  /** Waits for room, assigns sequence numbers, returns before the batch is durable. */
-  submit(records: readonly AppendRecord[], options?: WaitOptions): Promise<Ticket>;
+  /**
+   * Waits for room, assigns sequence numbers, returns before the batch is durable.
+   *
+   * @throws EngineError SEQ_NUM_MISMATCH, FENCING_TOKEN_MISMATCH once what the conditions were judged
+   *   by is durable and this engine is confirmed to lead (L); REJECTION_UNCONFIRMED (retryable) when
+   *   that does not come about. Nothing was appended then.
+   */
+  submit(records: readonly AppendRecord[], options?: AppendOptions): Promise<Ticket>;
   /** `submit` and `ack`. */
-  append(records: readonly AppendRecord[], options?: WaitOptions): Promise<Ack>;
+  append(records: readonly AppendRecord[], options?: AppendOptions): Promise<Ack>;
   read(options?: ReadOptions): RecordReader;
   /** The tail, confirmed on the chain after the call began (L1). */
   checkTail(options?: WaitOptions): Promise<Position>;
   /** Appends a trim command: records below `seqNum` are not read any more. */
-  trim(seqNum: number, options?: WaitOptions): Promise<Ack>;
-  /** Appends a fence command that installs the token. */
-  fence(fencingToken: string, options?: WaitOptions): Promise<Ack>;
+  trim(seqNum: number, options?: AppendOptions): Promise<Ack>;
+  /**
+   * Appends a fence command: from its record on this is the stream's token, at most 36 bytes of UTF-8;
+   * `''` clears it. Ends handles opened with another token; this one goes on under the new token.
+   */
+  fence(fencingToken: string, options?: AppendOptions): Promise<Ack>;
   /** Releases leadership (Finish): waits for what is in flight, covers it, marks the release. */
   close(options?: WaitOptions): Promise<void>;
 }
@@ -143,8 +170,13 @@ export type SlotVerdict = 'committed' | 'repaired' | 'poisoned' | 'dead' | 'unde
 
 export interface Engine extends AsyncDisposable {
   readonly star: string;
-  /** Opens for appending; creates the stream unless `createStreamOnOpen` is false. */
-  open(name: string, options?: WaitOptions): Promise<Stream>;
+  /**
+   * Opens for appending; creates the stream unless `createStreamOnOpen` is false.
+   *
+   * @throws EngineError STREAM_NOT_FOUND; STREAM_HELD, STREAM_IN_LIMBO, STREAM_UNSETTLED (retryable);
+   *   FENCING_TOKEN_MISMATCH, REJECTION_UNCONFIRMED; LEASE_LOST, CLOSED; ABORTED, DEADLINE_EXCEEDED.
+   */
+  open(name: string, options?: OpenOptions): Promise<Stream>;
   createStream(
     name: string,
     config?: Partial<StreamConfig>,

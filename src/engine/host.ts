@@ -11,6 +11,7 @@ import {
   type StreamConfig,
   type StreamRecord,
 } from '../protocol/records.ts';
+import { checkFencingToken } from '../protocol/conditions.ts';
 import { checkQuorum, type ResolvedSettings } from '../protocol/settings.ts';
 import type { BucketStore } from '../ports/bucket-store.ts';
 import type { Metastore } from '../ports/metastore.ts';
@@ -22,6 +23,7 @@ import type {
   EngineStatus,
   EpochStatus,
   ListStreamsOptions,
+  OpenOptions,
   RecoverySummary,
   RollOptions,
   Stream,
@@ -74,12 +76,13 @@ export class HostedEngine implements Engine {
     this.#options = options;
   }
 
-  async open(name: string, options: WaitOptions = {}): Promise<Stream> {
+  async open(name: string, options: OpenOptions = {}): Promise<Stream> {
     this.#throwIfClosed();
-    checkWaitOptions(options);
+    checkWaitOptions(options, ['fencingToken']);
     checkStreamName(name);
+    if (options.fencingToken !== undefined) checkFencingToken(options.fencingToken);
     throwIfAborted(options.signal, 'open');
-    return new StreamHandle(this.#star, await this.#star.open(name, this.#withDefault(options)));
+    return StreamHandle.open(this.#star, name, this.#withDefault(options));
   }
 
   async createStream(
@@ -209,7 +212,7 @@ export class HostedEngine implements Engine {
     await this.close();
   }
 
-  #withDefault(options: WaitOptions): WaitOptions {
+  #withDefault<T extends WaitOptions>(options: T): T {
     return withDefaultTimeout(options, this.#star.settings.defaultTimeoutMillis);
   }
 

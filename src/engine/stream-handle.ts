@@ -1,15 +1,17 @@
-import { isWellFormed } from '../format/bytes.ts';
 import { encodeCommand, commandOf, type StoredRecord } from '../format/records.ts';
 import { EngineError } from '../lib/errors.ts';
 import { checkWaitOptions, throwIfAborted, waitFor, type WaitOptions } from '../lib/wait.ts';
-import { LIMITS } from '../protocol/limits.ts';
+import { checkConditions, checkFencingToken } from '../protocol/conditions.ts';
 import { checkReadRequest, READ_OPTION_NAMES, readBatches } from '../../actors/stream-reader.ts';
 import { LeaderView } from '../../actors/leader-view.ts';
 import type { StarActor } from '../../actors/star.actor.ts';
 import type { StreamActor } from '../../actors/stream.actor.ts';
+import { StreamSession } from '../../actors/stream-sessions.ts';
 import type {
   Ack,
+  AppendOptions,
   AppendRecord,
+  OpenOptions,
   Position,
   ReadOptions,
   ReadRecord,
@@ -18,6 +20,9 @@ import type {
   Ticket,
 } from './api.ts';
 
+/** Names that an append takes besides those of every wait. */
+const APPEND_OPTION_NAMES = ['matchSeqNum', 'fencingToken'];
+
 /** One caller's handle of a stream that this engine leads; several handles share the leadership. */
 export class StreamHandle implements Stream {
   readonly name: string;
@@ -25,25 +30,42 @@ export class StreamHandle implements Stream {
   readonly mode: Stream['mode'];
   readonly #star: StarActor;
   readonly #actor: StreamActor;
+  readonly #session: StreamSession;
   #closing: Promise<void> | undefined;
 
-  constructor(star: StarActor, actor: StreamActor) {
+  private constructor(star: StarActor, actor: StreamActor, token: string | undefined) {
     this.#star = star;
     this.#actor = actor;
     this.name = actor.name;
     this.id = actor.record.stream;
     this.mode = actor.record.config.mode;
+    this.#session = new StreamSession(token, () => void this.#leave());
   }
 
-  async submit(records: readonly AppendRecord[], options: WaitOptions = {}): Promise<Ticket> {
-    this.#check(options);
-    return this.#actor.submit(records, options);
+  /** @throws EngineError as `Engine.open` does. */
+  static async open(star: StarActor, name: string, options: OpenOptions): Promise<StreamHandle> {
+    const { fencingToken, ...wait } = options;
+    const actor = await star.open(name, wait);
+    const handle = new StreamHandle(star, actor, fencingToken);
+    try {
+      await actor.join(handle.#session, wait);
+    } catch (error) {
+      star.leave(actor);
+      throw error;
+    }
+    return handle;
   }
 
-  async append(records: readonly AppendRecord[], options: WaitOptions = {}): Promise<Ack> {
-    this.#check(options);
-    const batch = await this.#actor.submit(records, options);
-    return batch.ack(options);
+  async submit(records: readonly AppendRecord[], options: AppendOptions = {}): Promise<Ticket> {
+    this.#checkAppend(options);
+    return this.#actor.submit(records, { ...options, session: this.#session });
+  }
+
+  async append(records: readonly AppendRecord[], options: AppendOptions = {}): Promise<Ack> {
+    this.#checkAppend(options);
+    const { signal, timeoutMillis } = options;
+    const batch = await this.#actor.submit(records, { ...options, session: this.#session });
+    return batch.ack({ signal, timeoutMillis });
   }
 
   read(options: ReadOptions = {}): RecordReader {
@@ -62,7 +84,7 @@ export class StreamHandle implements Stream {
     return this.#actor.tailPosition;
   }
 
-  trim(seqNum: number, options: WaitOptions = {}): Promise<Ack> {
+  trim(seqNum: number, options: AppendOptions = {}): Promise<Ack> {
     if (!Number.isSafeInteger(seqNum) || seqNum < 0) {
       throw new EngineError('INVALID_POSITION', 'a trim point is a safe integer from 0', {
         details: { seqNum: String(seqNum), min: 0, max: Number.MAX_SAFE_INTEGER },
@@ -71,16 +93,8 @@ export class StreamHandle implements Stream {
     return this.append([encodeCommand({ command: 'trim', trimPoint: seqNum })], options);
   }
 
-  fence(fencingToken: string, options: WaitOptions = {}): Promise<Ack> {
-    if (typeof fencingToken !== 'string' || !isWellFormed(fencingToken)) {
-      throw new EngineError('INVALID_OPTION', 'a fencing token is well-formed text');
-    }
-    const bytes = Buffer.byteLength(fencingToken);
-    if (bytes > LIMITS.fencingTokenBytes) {
-      throw new EngineError('INVALID_OPTION', 'a fencing token has too many bytes', {
-        details: { option: 'fencingToken', bytes, max: LIMITS.fencingTokenBytes },
-      });
-    }
+  fence(fencingToken: string, options: AppendOptions = {}): Promise<Ack> {
+    checkFencingToken(fencingToken);
     return this.append([encodeCommand({ command: 'fence', fencingToken })], options);
   }
 
@@ -88,11 +102,17 @@ export class StreamHandle implements Stream {
   async close(options: WaitOptions = {}): Promise<void> {
     checkWaitOptions(options);
     throwIfAborted(options.signal, 'close');
+    await waitFor(this.#star.ports.clock, this.#leave(), this.#withDefault(options), 'close');
+  }
+
+  /** One handle less; the last one waits for the Finish. */
+  #leave(): Promise<void> {
     if (this.#closing === undefined) {
+      this.#actor.part(this.#session);
       this.#star.leave(this.#actor);
       this.#closing = this.#actor.handleCount > 0 ? Promise.resolve() : this.#actor.ended({});
     }
-    await waitFor(this.#star.ports.clock, this.#closing, this.#withDefault(options), 'close');
+    return this.#closing;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -103,18 +123,24 @@ export class StreamHandle implements Stream {
     return withDefaultTimeout(options, this.#star.settings.defaultTimeoutMillis);
   }
 
+  #checkAppend(options: AppendOptions): void {
+    this.#check(options, APPEND_OPTION_NAMES);
+    checkConditions(options);
+  }
+
   #check(options: WaitOptions, more?: readonly string[]): void {
     checkWaitOptions(options, more);
     this.#throwIfClosed();
   }
 
   #throwIfClosed(): void {
+    if (this.#session.ended !== undefined) throw this.#session.ended;
     if (this.#closing === undefined) return;
     throw new EngineError('CLOSED', 'this handle was closed', { details: { stream: this.name } });
   }
 }
 
-export function withDefaultTimeout(options: WaitOptions, defaultMillis: number): WaitOptions {
+export function withDefaultTimeout<T extends WaitOptions>(options: T, defaultMillis: number): T {
   if (options.timeoutMillis !== undefined || defaultMillis === 0) return options;
   return { ...options, timeoutMillis: defaultMillis };
 }
