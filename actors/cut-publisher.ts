@@ -65,11 +65,17 @@ export class CutPublisher {
   }
 
   /**
-   * Records the cut, or says why the walk does not count.
+   * Records the cut, or says why the walk does not count. A cut below a slot that was acknowledged is
+   * never recorded: the epoch stays as it is.
    *
+   * @param poisoned - names of the buckets whose poison made the cut, for the report.
    * @throws EngineError ACKNOWLEDGED_SLOT_POISONED, INVARIANT (F3), and those of `read`.
    */
-  async publish(claim: CutClaim, signal: AbortSignal): Promise<PublishedCut> {
+  async publish(
+    claim: CutClaim,
+    poisoned: readonly string[],
+    signal: AbortSignal,
+  ): Promise<PublishedCut> {
     let current = await this.read(signal);
     // A verdict that accuses somebody must not rest on a stale answer.
     let isFresh = false;
@@ -86,13 +92,13 @@ export class CutPublisher {
         case 'recorded':
           return { kind: 'adopted', ...current };
         case 'adopt':
-          this.#reportOutdated(claim, current.record);
+          this.#reportOutdated(claim, poisoned, current.record);
           return { kind: 'adopted', ...current };
         case 'restart':
           return { kind: 'outdated', ...current };
         case 'acknowledged-poisoned':
         case 'disagreement':
-          if (isFresh) throw this.#accusation(claim, current.record, decision);
+          if (isFresh) throw this.#accusation(claim, poisoned, current.record, decision);
           await this.#barrier(signal);
           isFresh = true;
           current = await this.read(signal);
@@ -130,6 +136,7 @@ export class CutPublisher {
 
   #accusation(
     claim: CutClaim,
+    poisoned: readonly string[],
     record: EpochRecord,
     decision: { kind: 'acknowledged-poisoned'; provenTo: number } | { kind: 'disagreement' },
   ): EngineError {
@@ -150,11 +157,11 @@ export class CutPublisher {
     return new EngineError(
       'ACKNOWLEDGED_SLOT_POISONED',
       'poison holds a slot that was acknowledged; the epoch is not shortened',
-      { details: { ...details, provenTo: decision.provenTo } },
+      { details: { ...details, provenTo: decision.provenTo, buckets: poisoned.join(',') } },
     );
   }
 
-  #reportOutdated(claim: CutClaim, record: EpochRecord): void {
+  #reportOutdated(claim: CutClaim, poisoned: readonly string[], record: EpochRecord): void {
     const { log } = this.#ports;
     const fields = { star: this.#star, epoch: this.#epoch, slot: claim.cut, cut: record.cut };
     if (claim.cut < record.trimmed) {
@@ -163,7 +170,10 @@ export class CutPublisher {
     }
     // Deletions stay below `trimmed`: this slot's copies are missing for another reason.
     this.#ports.metrics.counter('fence.acknowledgedPoisoned').add();
-    log.error(fields, 'poison holds a slot below the recorded cut');
+    log.error(
+      { ...fields, buckets: poisoned.join(',') },
+      'poison holds a slot below the recorded cut',
+    );
   }
 
   #parse(entry: MetaEntry): VersionedRecord {

@@ -22,6 +22,7 @@ import {
   type SlotClass,
 } from '../src/protocol/slot.ts';
 import type { BucketSet, IdentityVerdict, SetBucket } from './bucket-set.ts';
+import { slotDamage, type SlotDamage } from './slot-damage.ts';
 
 export interface ExplainedCell {
   readonly bucket: string;
@@ -62,6 +63,8 @@ export interface ExplainedSlot {
   readonly checkpoint: number;
   readonly cut?: number;
   readonly verdict: SlotClass['kind'];
+  /** The slot is dead although it was acknowledged: a fence or a settlement refuses with this code. */
+  readonly damage?: SlotDamage['code'];
   readonly cells: readonly ExplainedCell[];
   /** Sentences, in order: what follows from the record, from the copies, from what is missing. */
   readonly why: readonly string[];
@@ -88,6 +91,7 @@ export async function explainSlot(
     seen.map(({ print }) => print),
   );
   const verdict = classify(quorum, codes);
+  const damage = verdict.kind === 'dead' ? await slotDamage(set, record, slot, signal) : undefined;
   return {
     star: record.star,
     epoch: record.epoch,
@@ -99,8 +103,9 @@ export async function explainSlot(
     checkpoint: record.checkpoint,
     ...(record.cut === undefined ? {} : { cut: record.cut }),
     verdict: verdict.kind,
+    ...(damage === undefined ? {} : { damage: damage.code }),
     cells: seen.map(({ cell }, index) => ({ ...cell, counts: codes[index] === FLIGHT })),
-    why: reasons(record, slot, codes, verdict.kind),
+    why: [...reasons(record, slot, codes, verdict.kind), ...(damage?.why ?? [])],
   };
 }
 

@@ -215,7 +215,11 @@ export class FenceRun {
   }
 
   async #publishCut(claim: CutClaim, signal: AbortSignal): Promise<FenceEvent> {
-    const { kind, record, version } = await this.#publisher.publish(claim, signal);
+    const { kind, record, version } = await this.#publisher.publish(
+      claim,
+      this.#bucketNames(claim.poisoned ?? []),
+      signal,
+    );
     if (kind === 'outdated') this.#options.ports.metrics.counter('fence.restarts').add();
     return { type: EVENT_OF[kind], record, version };
   }
@@ -279,9 +283,12 @@ export class FenceRun {
 
   #blockedNames(walk: FenceState): string[] {
     const buckets = this.#fenced?.set.buckets ?? [];
-    return buckets.flatMap((bucket, index) =>
-      hasBit(walk.wave.blocked, index) ? [bucket?.store.name ?? `bucket ${index}`] : [],
-    );
+    return this.#bucketNames([...buckets.keys()].filter((at) => hasBit(walk.wave.blocked, at)));
+  }
+
+  #bucketNames(indexes: readonly number[]): string[] {
+    const buckets = this.#fenced?.set.buckets ?? [];
+    return indexes.map((index) => buckets[index]?.store.name ?? `bucket ${index}`);
   }
 }
 

@@ -67,6 +67,8 @@ export interface SettlementRunInput {
 }
 
 const PROGRESS_EVERY = 64;
+/** What the chart itself concludes; other failures carry the error of their effect. */
+const CHART_CODES = ['ACKNOWLEDGED_SLOT_POISONED', 'DATA_LOSS', 'EPOCH_UNKNOWN'] as const;
 
 export class SettlementRun {
   /** Settles with the run; never an unhandled rejection. */
@@ -224,7 +226,10 @@ export class SettlementRun {
         },
       },
     );
-    if (outcome.kind === 'missing') return { type: 'slot.missing', slot: outcome.slot };
+    if (outcome.kind === 'missing') {
+      const { slot, poisonedIn } = outcome;
+      return { type: 'slot.missing', slot, poisonedIn };
+    }
     if (outcome.kind === 'unavailable') throw headUnavailable(record, outcome.slot, outcome.cause);
     this.#cover(plan, record);
     return { type: 'heads.read', streams: this.#coverage!.streamCount };
@@ -335,16 +340,22 @@ export class SettlementRun {
   #failureOf(context: {
     readonly failure: { readonly code: string; readonly message: string } | null;
     readonly missingSlot: number | null;
+    readonly poisonedIn: readonly string[];
   }): EngineError {
     const { star, epoch } = this.#input;
-    const { failure, missingSlot } = context;
+    const { failure, missingSlot, poisonedIn } = context;
     if (this.#error !== undefined && this.#error.code === failure?.code) return this.#error;
-    const code =
-      failure?.code === 'DATA_LOSS' || failure?.code === 'EPOCH_UNKNOWN'
-        ? failure.code
-        : 'INVARIANT';
+    const code = CHART_CODES.find((each) => each === failure?.code) ?? 'INVARIANT';
+    if (code === 'ACKNOWLEDGED_SLOT_POISONED') {
+      this.#input.ports.metrics.counter('settlement.acknowledgedPoisoned').add();
+    }
     return new EngineError(code, failure?.message ?? 'settlement ended without a reason', {
-      details: { star, epoch, slot: code === 'DATA_LOSS' ? missingSlot! : undefined },
+      details: {
+        star,
+        epoch,
+        slot: missingSlot ?? undefined,
+        buckets: poisonedIn.length === 0 ? undefined : poisonedIn.join(','),
+      },
     });
   }
 

@@ -27,10 +27,20 @@ export interface FlightHead {
   readonly bodyStart: number;
 }
 
+export interface HeadOptions extends CopyOptions {
+  /** Called with each bucket that was met holding poison instead of the flight. */
+  readonly onPoison?: ((bucket: SetBucket) => void) | undefined;
+}
+
 export type HeadsOutcome =
   | { readonly kind: 'read' }
   /** Every bucket answered, and none holds the flight of this slot. */
-  | { readonly kind: 'missing'; readonly slot: number }
+  | {
+      readonly kind: 'missing';
+      readonly slot: number;
+      /** Buckets that hold poison there, and showed their identity after it. */
+      readonly poisonedIn: readonly string[];
+    }
   /** Buckets that may hold the flight did not answer. */
   | {
       readonly kind: 'unavailable';
@@ -47,7 +57,7 @@ export function readFlightHead(
   ports: HeadPorts,
   set: BucketSet,
   expected: ExpectedSlot,
-  options: CopyOptions = {},
+  options: HeadOptions = {},
 ): Promise<CopyResult<FlightHead>> {
   const key = slotKey(expected.star, expected.epoch, expected.slot);
   return anyCopy(
@@ -56,7 +66,13 @@ export function readFlightHead(
       key,
       set,
       turn: expected.slot,
-      read: (bucket, signal) => readHeadOf(bucket, key, expected, signal),
+      read: async (bucket, signal) => {
+        const answer = await readHeadOf(bucket, key, expected, signal);
+        if (answer !== 'poison') return answer;
+        // A minority of poison below the cut is no copy, and no damage either.
+        options.onPoison?.(bucket);
+        return { kind: 'absent' };
+      },
     },
     options,
   );
@@ -77,16 +93,32 @@ export async function readHeads(
   const { set, record, plan } = target;
   const { star, epoch, nonce } = record;
   const failed: HeadsOutcome[] = [];
+  const { signal } = options;
   await forEachBounded(missingSlots(plan), options.concurrency, async (slot) => {
     if (failed.length > 0) return;
-    const result = await readFlightHead(ports, set, { star, epoch, slot, nonce }, options);
+    const poisoned: SetBucket[] = [];
+    const onPoison = (bucket: SetBucket): void => void poisoned.push(bucket);
+    const expected = { star, epoch, slot, nonce };
+    const result = await readFlightHead(ports, set, expected, { ...options, onPoison });
     if (result.kind === 'good') {
       plan.add(slot, result.value.entries, result.value.bodyStart);
       options.onRead?.();
-    } else if (result.unknown === 0) failed.push({ kind: 'missing', slot });
-    else failed.push({ kind: 'unavailable', slot, cause: result.cause });
+    } else if (result.unknown === 0) {
+      const poisonedIn = await namesOfConfirmed(poisoned, signal);
+      failed.push({ kind: 'missing', slot, poisonedIn });
+    } else failed.push({ kind: 'unavailable', slot, cause: result.cause });
   });
   return failed[0] ?? { kind: 'read' };
+}
+
+/** Poison counts only in the bucket that it seems to be in, by a read begun after it was seen. */
+async function namesOfConfirmed(
+  buckets: readonly SetBucket[],
+  signal: AbortSignal | undefined,
+): Promise<string[]> {
+  const verdicts = await Promise.all(buckets.map((bucket) => bucket.confirm(signal)));
+  const confirmed = buckets.filter((_, index) => verdicts[index] === 'confirmed');
+  return confirmed.map(({ store }) => store.name).sort();
 }
 
 function* missingSlots(plan: CoveragePlan): Iterable<number> {
@@ -98,12 +130,11 @@ async function readHeadOf(
   key: string,
   expected: ExpectedSlot,
   signal: AbortSignal,
-): Promise<CopyAnswer<FlightHead>> {
+): Promise<CopyAnswer<FlightHead> | 'poison'> {
   const read = await bucket.store.readHead(key, DEFAULT_HEAD_READ_BYTES, { signal });
   if (read.kind !== 'found') return read;
   const found = inspectSlotObject(read.bytes, read.sizeBytes, expected);
-  // A minority of poison below the cut is no copy, and no damage either.
-  if (found.kind === 'poison') return { kind: 'absent' };
+  if (found.kind === 'poison') return 'poison';
   if (found.kind === 'foreign') return { kind: 'bad', reason: 'flight of another writer' };
   if (found.kind === 'corrupt') return { kind: 'bad', reason: found.reason };
   const { preamble } = found;

@@ -18,6 +18,7 @@ import {
   type FenceWave,
   type WaveKind,
 } from '../src/protocol/fence.ts';
+import { claimOf } from '../src/protocol/fence-claim.ts';
 import type { CutClaim } from '../src/protocol/publication.ts';
 import type { EpochRecord } from '../src/protocol/records.ts';
 
@@ -315,7 +316,7 @@ export const fenceMachine = machineSetup.createMachine({
       entry: {
         type: 'publishCut',
         params: ({ context }) => ({
-          claim: { cut: context.walk!.slot, released: context.walk!.released },
+          claim: claimOf(context.walk!),
         }),
       },
       exit: 'stopEffect',

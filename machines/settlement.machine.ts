@@ -6,7 +6,7 @@
  * Rules: src/protocol/settlement.ts, src/protocol/coverage.ts · effects: actors/settlement.actor.ts
  */
 import { assertEvent, assign, setup } from 'xstate';
-import { isLost, settlementStep } from '../src/protocol/settlement.ts';
+import { isLost, isPoisonedBelowCut, settlementStep } from '../src/protocol/settlement.ts';
 import type { EpochRecord } from '../src/protocol/records.ts';
 
 export interface SettlementInput {
@@ -29,6 +29,8 @@ export interface SettlementContext extends SettlementInput {
   readonly streamsCovered: number;
   /** A slot that no bucket held; the record, read after that, says what it means. */
   readonly missingSlot: number | null;
+  /** Buckets that hold poison in its place. */
+  readonly poisonedIn: readonly string[];
   readonly swept: boolean;
   readonly deleted: number;
   /** Failures since the last progress. */
@@ -42,7 +44,11 @@ export type SettlementEvent =
   | { readonly type: 'record.absent' }
   | { readonly type: 'heads.progressed'; readonly headersRead: number }
   | { readonly type: 'heads.read'; readonly streams: number }
-  | { readonly type: 'slot.missing'; readonly slot: number }
+  | {
+      readonly type: 'slot.missing';
+      readonly slot: number;
+      readonly poisonedIn: readonly string[];
+    }
   | { readonly type: 'streams.progressed'; readonly covered: number }
   | { readonly type: 'streams.covered' }
   | ({ readonly type: 'stream.gapped' } & SettlementGap)
@@ -90,7 +96,7 @@ const machineSetup = setup({
       assertEvent(event, 'record.read');
       const step = settlementStep(event.record);
       const range = step.kind === 'cover' || step.kind === 'sweep' ? step : { from: 0, to: 0 };
-      return { from: range.from, to: range.to, missingSlot: null };
+      return { from: range.from, to: range.to, missingSlot: null, poisonedIn: [] };
     }),
     countHeads: assign(({ event }) => {
       assertEvent(event, 'heads.progressed');
@@ -106,7 +112,7 @@ const machineSetup = setup({
     }),
     noteMissing: assign(({ event }) => {
       assertEvent(event, 'slot.missing');
-      return { missingSlot: event.slot };
+      return { missingSlot: event.slot, poisonedIn: event.poisonedIn };
     }),
     noteGap: assign(({ event }) => {
       assertEvent(event, 'stream.gapped');
@@ -132,6 +138,10 @@ const machineSetup = setup({
       event.type === 'record.read' &&
       context.missingSlot !== null &&
       isLost(context.missingSlot, event.record),
+    isPoisonedSlot: ({ context, event }) =>
+      event.type === 'record.read' &&
+      context.missingSlot !== null &&
+      isPoisonedBelowCut(context.missingSlot, context.poisonedIn.length, event.record),
     isToCover: ({ event }) => event.type === 'record.read' && steps.isCover(event.record),
     isToSweep: ({ event }) => event.type === 'record.read' && steps.isSweep(event.record),
     isRetryable: ({ event }) => event.type === 'effect.failed' && event.retryable,
@@ -155,6 +165,17 @@ const onRecord = [
     actions: {
       type: 'fail',
       params: { code: 'INVARIANT', message: 'an epoch is settled before its cut is published' },
+    },
+  },
+  {
+    guard: 'isPoisonedSlot',
+    target: 'failed',
+    actions: {
+      type: 'fail',
+      params: {
+        code: 'ACKNOWLEDGED_SLOT_POISONED',
+        message: 'poison holds a slot below the published cut; the epoch is not settled',
+      },
     },
   },
   {
@@ -189,6 +210,7 @@ export const settlementMachine = machineSetup.createMachine({
     streams: 0,
     streamsCovered: 0,
     missingSlot: null,
+    poisonedIn: [],
     swept: false,
     deleted: 0,
     failures: 0,

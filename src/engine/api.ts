@@ -1,4 +1,5 @@
 /** The public face of the engine: types only. Source: the embedding section of the README. */
+import type { ErrorCode } from '../lib/errors.ts';
 import type { MetricsSnapshot } from '../lib/metrics.ts';
 import type { WaitOptions } from '../lib/wait.ts';
 import type { StreamConfig } from '../protocol/records.ts';
@@ -220,6 +221,15 @@ export interface RecoverySummary {
     readonly puts: number;
     readonly repairs: number;
     readonly millis: number;
+  }[];
+  /**
+   * Epochs that stay as they are because records they acknowledged are gone or poisoned. Streams
+   * they lead do not open, and say why; nothing else is affected.
+   */
+  readonly damaged: readonly {
+    readonly epoch: number;
+    readonly code: ErrorCode;
+    readonly message: string;
   }[];
   readonly settledEpochs: number;
   readonly settledStreams: number;

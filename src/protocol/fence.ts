@@ -225,7 +225,10 @@ function applyReads(
     if (read?.slot !== seen.slot) continue;
     if (seen.released > draft.released) draft.released = seen.released;
     probes.push({ slot: seen.slot, shows: showsOf(quorum, read, seen, rules) });
-    if (!read.evidence || seen.slot < draft.slot) continue;
+    // A probe guides and is forgotten, unless it met poison enough to end an epoch: should the slot
+    // turn out to be acknowledged, the walk stops there and says so.
+    const tells = read.evidence || isPoisoned(seen, quorum, rules);
+    if (!tells || seen.slot < draft.slot) continue;
     while (next < known.length && known[next]!.slot < seen.slot) rows.push(known[next++]!);
     const old = known[next]?.slot === seen.slot ? known[next++] : undefined;
     const row = mergeSeen(old, seen, read.ask, afterPause);
@@ -235,6 +238,12 @@ function applyReads(
   while (next < known.length) rows.push(known[next++]!);
   draft.rows = rows;
   return raced;
+}
+
+function isPoisoned({ cells }: SlotSeen, quorum: Quorum, rules: FenceRules): boolean {
+  let poisons = 0;
+  for (const cell of cells) if (cell === POISON) poisons++;
+  return poisons >= rules.blockingSet(quorum);
 }
 
 const bySlotNumber = (a: SlotSeen, b: SlotSeen): number => a.slot - b.slot;

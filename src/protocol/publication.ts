@@ -11,6 +11,8 @@ export interface CutClaim {
   readonly cut: number;
   /** Slots below were released by the incumbent, as the watermarks of its flights prove. */
   readonly released: number;
+  /** Buckets that hold the poison, by their place in the set; for reports. */
+  readonly poisoned?: readonly number[];
 }
 
 export type RecordCursors = Pick<EpochRecord, 'state' | 'checkpoint' | 'trimmed'> & {
@@ -22,7 +24,7 @@ export type PublicationDecision =
   | { readonly kind: 'publish' }
   /** Somebody published this cut. */
   | { readonly kind: 'recorded'; readonly cut: number }
-  /** The walk met slots that were deleted under it; the recorded cut stands. */
+  /** The walk met deleted slots, or poison below what it proved released; the recorded cut stands. */
   | { readonly kind: 'adopt'; readonly cut: number }
   /** The same, and nobody published: walk again from the new checkpoint. */
   | { readonly kind: 'restart'; readonly checkpoint: number }
@@ -44,6 +46,12 @@ export function decidePublication(record: RecordCursors, claim: CutClaim): Publi
   const isStale = claim.cut < checkpoint;
   if (record.state !== 'open') {
     assert(record.cut !== undefined, 'a record that is not open has a cut');
+    if (claim.released > claim.cut && !isStale) {
+      // Somebody found the right end, or was misled by the same poison: F1 decides which.
+      return record.cut < claim.released
+        ? { kind: 'acknowledged-poisoned', provenTo: claim.released }
+        : { kind: 'adopt', cut: record.cut };
+    }
     if (record.cut === claim.cut) return { kind: 'recorded', cut: record.cut };
     if (isStale) return { kind: 'adopt', cut: record.cut };
     return { kind: 'disagreement', recorded: record.cut };

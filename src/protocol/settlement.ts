@@ -4,6 +4,7 @@
  */
 import { assert } from '../lib/assert.ts';
 import type { SlotObject } from '../format/slot-object.ts';
+import { blockingSet } from './quorum.ts';
 import type { EpochRecord } from './records.ts';
 
 export type SettlementStep =
@@ -55,6 +56,17 @@ export function sweptRecord(record: EpochRecord): EpochRecord | undefined {
 export function isLost(slot: number, record: EpochRecord): boolean {
   const step = settlementStep(record);
   return step.kind === 'cover' && step.from <= slot && slot < step.to;
+}
+
+/**
+ * Whether poison took the place of a lost slot's copies. The cut was published above it, so that the
+ * slot counts as acknowledged: the epoch is neither settled nor shortened.
+ *
+ * @param poisoned - buckets with poison that showed their identity after it.
+ */
+export function isPoisonedBelowCut(slot: number, poisoned: number, record: EpochRecord): boolean {
+  const quorum = { buckets: record.buckets, copies: record.copyQuorum };
+  return isLost(slot, record) && poisoned >= blockingSet(quorum);
 }
 
 /**

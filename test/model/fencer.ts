@@ -69,6 +69,8 @@ const DECIDE = 2 ** 21;
 const APPLIED = 2 ** 22 + 1;
 const REFUSED = 2 ** 22 + 2;
 const EXECUTE = 2 ** 23;
+/** Codes of one request. */
+const RESULTS_MAX = 2 ** 20;
 
 export interface FencerSettings {
   readonly quorum: { readonly buckets: number; readonly copies: number };
@@ -121,7 +123,7 @@ export class FencerSpace {
   }
 
   execute(id: number, index: number, code: number): number {
-    return this.#move(id, EXECUTE + index * 8_192 + code, () => {
+    return this.#move(id, EXECUTE + index * RESULTS_MAX + code, () => {
       const node = this.node(id);
       const results = node.results.slice();
       results[index] = code;
@@ -262,8 +264,12 @@ function requestsOf({ wave, quorum }: FenceState): Request[] {
   return requests;
 }
 
-/** Probes answer with one number: for each probed slot, in base 8, 0 or 1 + watermark of a flight. */
-export const PROBE_BASE = 8;
+/**
+ * Probes answer with one number, above all codes of single requests: for each probed slot one digit,
+ * the buckets with poison as a bit mask, or 2^K + 1 + the watermark of a flight.
+ */
+export const PROBE_FIRST = 10;
+export const probeBase = (buckets: number): number => 2 ** buckets + 6;
 
 function answersOf(
   { wave }: FenceState,
@@ -326,15 +332,17 @@ function probeAnswers(
   buckets: number,
 ): SlotSeen[] {
   const answers: SlotSeen[] = [];
-  let rest = code;
+  let rest = code - PROBE_FIRST;
   for (const { slot, evidence } of reads) {
     if (evidence) continue;
-    const digit = rest % PROBE_BASE;
-    rest = Math.floor(rest / PROBE_BASE);
+    const base = probeBase(buckets);
+    const digit = rest % base;
+    rest = Math.floor(rest / base);
     const seen = blank(slot, buckets);
-    const cell = digit === 0 ? EMPTY : digit === 1 ? POISON : FLIGHT;
+    const flight = digit - 2 ** buckets;
     for (let bucket = 0; bucket < buckets; bucket++) {
-      lay(seen, bucket, cell === FLIGHT ? flightCode(digit - 3) : cell);
+      const cell = hasBit(digit, bucket) ? POISON : EMPTY;
+      lay(seen, bucket, flight >= 0 ? flightCode(flight - 1) : cell);
     }
     answers.push(seen);
   }

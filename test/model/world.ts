@@ -14,7 +14,8 @@ import {
   IDENTITY_LOST,
   LOST,
   PENDING,
-  PROBE_BASE,
+  PROBE_FIRST,
+  probeBase,
   Violation,
   type FencerSpace,
   type PackedRecord,
@@ -262,16 +263,20 @@ export class ModelWorld {
 
   #probeCode(cells: number, rest: number, id: number): number {
     const { reads } = this.space.node(id).walk!.wave;
+    const { buckets } = this.bounds;
     let code = 0;
     for (let at = reads.length - 1; at >= 0; at--) {
       const { slot, evidence } = reads[at]!;
       if (evidence) continue;
       const flights = this.#count(cells, slot, FLIGHT);
-      const poisons = this.#count(cells, slot, POISON);
-      const digit = flights > 0 ? this.#mark(rest, slot) + 3 : poisons > 0 ? 1 : 0;
-      code = code * PROBE_BASE + digit;
+      let poisoned = 0;
+      for (let bucket = 0; bucket < buckets; bucket++) {
+        if (this.#cell(cells, slot, bucket) === POISON) poisoned |= 1 << bucket;
+      }
+      const digit = flights > 0 ? 2 ** buckets + this.#mark(rest, slot) + 1 : poisoned;
+      code = code * probeBase(buckets) + digit;
     }
-    return code;
+    return PROBE_FIRST + code;
   }
 
   #mark(rest: number, slot: number): number {

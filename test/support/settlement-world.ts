@@ -8,6 +8,7 @@ import type { StarPorts } from '../../actors/ports.ts';
 import { SettlementActors, type SettlementOptions } from '../../actors/settlement.actor.ts';
 import { MemoryBucketStore } from '../../src/adapters/memory/bucket-store.ts';
 import { MemoryMetastore } from '../../src/adapters/memory/metastore.ts';
+import { encodeIdentity, identityKey } from '../../src/format/identity.ts';
 import { encodePoison } from '../../src/format/poison.ts';
 import { toEngineError } from '../../src/lib/errors.ts';
 import { epochKey, refsPrefix, setKey, slotKey, writerKey } from '../../src/protocol/keys.ts';
@@ -111,6 +112,17 @@ export class SettlementWorld {
       attempt: ATTEMPT,
     };
     await metastore.put(setKey(SET_ID), encodeRecordValue(set), 'absent');
+    for (const [index, { bucket }] of set.buckets.entries()) {
+      const identity = {
+        bucketId: bucket,
+        bucketIndex: index,
+        setId: SET_ID,
+        metastoreId: METASTORE_ID,
+        createdAtMillis: 0,
+      };
+      const { store } = this.world.bucket(index);
+      await store.createOnly(identityKey(SET_ID), encodeIdentity(identity));
+    }
     for (const planted of epochs) await this.#plantEpoch(planted);
   }
 

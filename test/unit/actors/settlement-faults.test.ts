@@ -236,6 +236,51 @@ describe('slots that are not what they should be', () => {
     expect(await setting.rows(C)).toEqual([]);
   });
 
+  it.each([
+    ['B buckets', [0, 1], 'ACKNOWLEDGED_SLOT_POISONED', 'bucket-0,bucket-1'],
+    ['fewer than B buckets', [0], 'DATA_LOSS', 'bucket-0'],
+  ] as const)('poison in %s and no copy left is told apart', async (_, buckets, code, names) => {
+    const setting = new SettlementWorld();
+    const { actors, process } = setting.settler('heir');
+    await setting.run(async () => {
+      await setting.plant(EPOCH);
+      const record = await setting.record('dead', 3);
+      const key = slotKey('dead', 3, 1);
+      for (const bucket of [0, 1, 2]) await setting.world.bucket(bucket).store.delete(key);
+      for (const bucket of buckets) await setting.putPoison(record, 1, bucket);
+      const covered = actors.covered('dead', 3, C);
+      await Promise.all([
+        expect(covered).rejects.toMatchObject({ code }),
+        expect(actors.settle(REQUEST)).rejects.toMatchObject({
+          code,
+          details: { star: 'dead', epoch: 3, slot: 1, buckets: names },
+        }),
+      ]);
+    });
+    expect(await setting.record('dead', 3)).toMatchObject({ state: 'fenced', checkpoint: 0 });
+    expect(await setting.rows(C)).toEqual([]);
+    const { counters } = process.metrics.snapshot();
+    const counted = code === 'ACKNOWLEDGED_SLOT_POISONED' ? 1 : undefined;
+    expect(counters['settlement.acknowledgedPoisoned']).toBe(counted);
+  });
+
+  it('poison in a bucket without its identity is none', async () => {
+    const setting = new SettlementWorld();
+    const { actors } = setting.settler('heir');
+    await setting.run(async () => {
+      await setting.plant(EPOCH);
+      const record = await setting.record('dead', 3);
+      const key = slotKey('dead', 3, 1);
+      setting.world.bucket(1).wipe();
+      for (const bucket of [0, 2]) await setting.world.bucket(bucket).store.delete(key);
+      for (const bucket of [0, 1]) await setting.putPoison(record, 1, bucket);
+      await expect(actors.settle(REQUEST)).rejects.toMatchObject({
+        code: 'DATA_LOSS',
+        details: { slot: 1, buckets: 'bucket-0' },
+      });
+    });
+  });
+
   it('a flight of another writer is none', async () => {
     const setting = new SettlementWorld();
     const { actors, process } = setting.settler('heir');

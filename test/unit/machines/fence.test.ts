@@ -115,7 +115,7 @@ describe('fence machine', () => {
     bench.readRecord();
     bench.walk(chainOf(3));
     expect(bench.actor.getSnapshot().value).toBe('publishing');
-    expect(bench.claim).toEqual({ cut: 3, released: 0 });
+    expect(bench.claim).toEqual({ cut: 3, released: 0, poisoned: [0, 1] });
     bench.send({
       type: 'cut.published',
       record: { ...OPEN, state: 'fenced', cut: 3 },
@@ -150,7 +150,7 @@ describe('fence machine', () => {
     bench.readRecord();
     bench.walk(chain);
     expect(bench.states).toContain('repairing');
-    expect(bench.claim).toEqual({ cut: 2, released: 0 });
+    expect(bench.claim).toEqual({ cut: 2, released: 0, poisoned: [0, 1] });
   });
 
   it('sets barriers in a state of its own, and none once an owner joined', () => {

@@ -122,13 +122,19 @@ describe('the chart of a settlement', () => {
   });
 
   it('asks the record what a missing slot means', () => {
-    const missing = { type: 'slot.missing', slot: 12 } as const;
+    const missing = { type: 'slot.missing', slot: 12, poisonedIn: [] } as const;
     expect(after(read(FENCED), missing)).toMatchObject({ value: 'readingRecord' });
     expect(after(read(FENCED), missing, read(FENCED))).toMatchObject({
       value: 'failed',
       context: { failure: { code: 'DATA_LOSS' }, missingSlot: 12 },
     });
     expect(after(read(FENCED), missing, read(SETTLED))).toMatchObject({ value: 'sweepingTail' });
+    const poisoned = { ...missing, poisonedIn: ['a', 'b'] };
+    expect(after(read(FENCED), poisoned, read(FENCED))).toMatchObject({
+      value: 'failed',
+      context: { failure: { code: 'ACKNOWLEDGED_SLOT_POISONED' }, missingSlot: 12 },
+    });
+    expect(after(read(FENCED), poisoned, read(SETTLED))).toMatchObject({ value: 'sweepingTail' });
     expect(after(read(FENCED), missing, read({ ...FENCED, checkpoint: 13 }))).toMatchObject({
       value: 'readingHeads',
       context: { missingSlot: null, from: 13 },
@@ -187,7 +193,7 @@ describe('every path through the chart', () => {
       read({ ...FENCED, state: 'open' }),
       { type: 'record.absent' },
       READ_HEADS,
-      { type: 'slot.missing', slot: 12 },
+      { type: 'slot.missing', slot: 12, poisonedIn: [] },
       COVERED,
       { type: 'stream.gapped', streamId: 'x', end: 3, next: 5 },
       SWEPT_TAIL,

@@ -52,6 +52,19 @@ describe('publication of a cut', () => {
     });
   });
 
+  it('keeps a recorded cut that a walk into damage contradicts, unless it lies in the damage', () => {
+    const walk = { cut: 5, released: 8 };
+    expect(decidePublication(fenced(9), walk)).toEqual({ kind: 'adopt', cut: 9 });
+    expect(decidePublication(fenced(8), walk)).toEqual({ kind: 'adopt', cut: 8 });
+    // F1: whoever recorded this cut shortened the epoch.
+    for (const cut of [5, 7]) {
+      expect(decidePublication(fenced(cut), walk)).toEqual({
+        kind: 'acknowledged-poisoned',
+        provenTo: 8,
+      });
+    }
+  });
+
   it('reports a dead slot that a higher flight proves acknowledged', () => {
     expect(decidePublication(open(3), { cut: 5, released: 6 })).toEqual({
       kind: 'acknowledged-poisoned',
