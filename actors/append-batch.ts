@@ -53,7 +53,10 @@ export function encodeBatch(
   let first = 0;
   for (let index = 0; index < records.length; index++) {
     const record = records[index]!;
-    last = clampTimestamp(record.timestamp, stream.arrivalMillis, last, stream.config);
+    // Without a time of its own a record has the one before it, once that is the arrival.
+    if (record.timestamp !== undefined || last < stream.arrivalMillis || index === 0) {
+      last = clampTimestamp(record.timestamp, stream.arrivalMillis, last, stream.config);
+    }
     if (index === 0) first = last;
     const headers = record.headers ?? NO_HEADERS;
     offset = encodeRecord(bytes, view, offset, last, record.body ?? '', headers);

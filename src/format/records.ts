@@ -25,6 +25,8 @@ export interface StoredRecord {
 
 /** Timestamp, body length, header count: a record takes no less. */
 export const RECORD_BYTES_MIN = 13;
+/** What a record counts without its bytes. */
+export const METERED_BYTES_MIN = 8;
 
 const TWO_32 = 0x1_0000_0000;
 const BODY_BYTES_AT = 8;
@@ -60,7 +62,7 @@ export function recordEncodedBytes(body: Bytes, headers: Headers): number {
 
 /** Size by which S2 counts and limits: 8, plus 2 a header, plus the bytes of headers and body. */
 export function meteredBytes(body: Bytes, headers: Headers): number {
-  let total = 8 + byteLengthOf(body);
+  let total = METERED_BYTES_MIN + byteLengthOf(body);
   for (const [name, value] of headers) total += 2 + byteLengthOf(name) + byteLengthOf(value);
   return total;
 }

@@ -1,5 +1,12 @@
 /** Checks and measures a batch before anything is reserved or written. Source: limits.ts. */
-import { commandOf, meteredBytes, recordEncodedBytes } from '../format/records.ts';
+import {
+  byteLengthOf,
+  commandOf,
+  METERED_BYTES_MIN,
+  meteredBytes,
+  RECORD_BYTES_MIN,
+  recordEncodedBytes,
+} from '../format/records.ts';
 import type { Bytes, Headers } from '../format/records.ts';
 import { EngineError, type ErrorCode, type ErrorDetails } from '../lib/errors.ts';
 import { LIMITS } from './limits.ts';
@@ -50,10 +57,18 @@ export function checkBatch(
     const body = record.body ?? '';
     const headers = record.headers ?? NO_HEADERS;
     checkBytes(body, index, 'body');
-    if (headers.length > 0 || !Array.isArray(headers)) {
-      if (checkHeaders(headers, body, index)) hasCommands = true;
+    if (record.timestamp !== undefined || needsTimestamps) {
+      checkTimestamp(record.timestamp, index, needsTimestamps);
     }
-    checkTimestamp(record.timestamp, index, needsTimestamps);
+    if (headers === NO_HEADERS) {
+      // Most records: measured once, not twice.
+      const bodyBytes = byteLengthOf(body);
+      if (METERED_BYTES_MIN + bodyBytes <= LIMITS.recordBytes) {
+        metered += METERED_BYTES_MIN + bodyBytes;
+        encoded += RECORD_BYTES_MIN + bodyBytes;
+        continue;
+      }
+    } else if (checkHeaders(headers, body, index)) hasCommands = true;
     const bytes = meteredBytes(body, headers);
     if (bytes > LIMITS.recordBytes) {
       fail('RECORD_TOO_LARGE', 'a record exceeds the limit', {
