@@ -31,6 +31,8 @@ export interface ConditionalContext extends WaitOptions {
   readonly random: Random;
   /** Pauses between tries; up to two seconds by default. */
   readonly retry?: BackoffOptions;
+  /** A try that is not answered for so long is given up and counts as of unknown outcome. */
+  readonly attemptMillis?: number;
 }
 
 const RETRY: BackoffOptions = { firstMillis: 10, maxMillis: 2_000 };
@@ -106,7 +108,7 @@ async function untilKnown<T>(
   try {
     for (let tries = 0; ; tries++) {
       try {
-        return await run(limited.signal, tries > 0);
+        return await oneTry(context, limited.signal, (signal) => run(signal, tries > 0));
       } catch (cause) {
         const error = toEngineError(cause);
         if (error.code === 'METASTORE_INDETERMINATE') isOpen = true;
@@ -119,6 +121,27 @@ async function untilKnown<T>(
     throw givenUp(limited.signal, toEngineError(cause), isOpen, key);
   } finally {
     limited.release();
+  }
+}
+
+async function oneTry<T>(
+  { clock, attemptMillis }: ConditionalContext,
+  signal: AbortSignal,
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  if (attemptMillis === undefined) return run(signal);
+  const attempt = linkedSignal(clock, { signal, timeoutMillis: attemptMillis }, 'metastore call');
+  try {
+    return await run(attempt.signal);
+  } catch (cause) {
+    if (!attempt.signal.aborted || signal.aborted) throw cause;
+    throw new EngineError('METASTORE_INDETERMINATE', 'a call of the metastore was not answered', {
+      details: { attemptMillis },
+      sideEffects: 'possible',
+      cause,
+    });
+  } finally {
+    attempt.release();
   }
 }
 

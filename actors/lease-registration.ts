@@ -34,8 +34,8 @@ export interface Registrant {
 export interface RegisterOptions {
   /** Replace a live holder at once. At process start only, never after a loss. */
   readonly supersede?: boolean;
-  /** An incarnation of this star that the caller itself has lost. */
-  readonly replaces?: string | undefined;
+  /** Incarnations of this star that the caller itself has lost. */
+  readonly replaces?: readonly string[] | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -61,7 +61,7 @@ export async function registerLease(
   const { star, timeoutMillis } = registrant;
   const { signal, onAttempt } = options;
   const key = starKey(star);
-  let { replaces } = options;
+  const replaces = [...(options.replaces ?? [])];
   let observation: LeaseObservation | undefined;
   for (;;) {
     const entry = await metastore.get(key, { signal });
@@ -82,7 +82,7 @@ export async function registerLease(
     if (!isLost(sentAt, clock.monotonic(), timeoutMillis)) {
       return { lease, version: put.version, sentAt };
     }
-    replaces = lease.incarnation;
+    replaces.push(lease.incarnation);
   }
 }
 
@@ -106,7 +106,7 @@ function judge(
   { clock, processes }: RegistrationPorts,
   previous: LeaseObservation | undefined,
   entry: MetaEntry | undefined,
-  { supersede = false, replaces }: RegisterOptions,
+  { supersede = false, replaces = [] }: RegisterOptions,
 ): Judgement {
   if (entry === undefined) {
     return { decision: 'create', observation: previous, current: undefined };

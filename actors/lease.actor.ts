@@ -24,7 +24,6 @@ import {
   type RegistrationPorts,
 } from './lease-registration.ts';
 import type { StarPorts } from './ports.ts';
-import { StarObserver } from './star-observer.ts';
 
 /** Why a lease ended without its holder's doing. */
 export type LossReason =
@@ -35,14 +34,16 @@ export type LossReason =
   /** An observer ended it. */
   | 'ended'
   /** The record is gone. */
-  | 'removed';
+  | 'removed'
+  /** The holder itself gave it up: it cannot do what others wait for. */
+  | 'given-up';
 
 export interface StarLeaseOptions {
   readonly star: string;
   readonly timeoutMillis: number;
   /** Where peers reach this star. */
   readonly address?: string | undefined;
-  /** Called once at most, and never after `end`. The loss is final. Must not throw. */
+  /** Called once at most, and not after `end`. The loss is final. Must not throw. */
   readonly onLost: (reason: LossReason) => void;
 }
 
@@ -52,7 +53,6 @@ const END_MILLIS = 2_000;
 export type LeasePorts = RegistrationPorts & Pick<StarPorts, 'log'>;
 
 export class StarLease {
-  readonly observer: StarObserver;
   readonly #ports: LeasePorts;
   readonly #options: StarLeaseOptions;
   readonly #key: string;
@@ -60,6 +60,7 @@ export class StarLease {
   #state: 'new' | 'registering' | 'held' | 'lost' | 'ended' = 'new';
   #held: HeldLease | undefined;
   #incarnation: string | undefined;
+  readonly #attempted: string[] = [];
   #collectorRound = 0;
   #beatTimer: TimerHandle | undefined;
   #lossTimer: TimerHandle | undefined;
@@ -70,7 +71,11 @@ export class StarLease {
     this.#ports = ports;
     this.#options = options;
     this.#key = starKey(options.star);
-    this.observer = new StarObserver(ports);
+  }
+
+  /** Every incarnation that a record may have been written for. */
+  get attempted(): readonly string[] {
+    return this.#attempted;
   }
 
   /** The registered incarnation; also after its loss. */
@@ -114,6 +119,7 @@ export class StarLease {
       onAttempt: (incarnation) => {
         this.#throwIfEnded();
         this.#incarnation = incarnation;
+        this.#attempted.push(incarnation);
       },
     });
     this.#throwIfEnded();
@@ -127,9 +133,11 @@ export class StarLease {
     this.#collectorRound = Math.max(this.#collectorRound, round);
   }
 
-  /** Whether this incarnation of a star is registered; a lease found to be over is ended first. */
-  isRegistered(star: string, incarnation: string, signal?: AbortSignal): Promise<boolean> {
-    return this.observer.isRegistered(star, incarnation, signal);
+  /** Loses the lease on purpose and tells the world, so that others need not wait for its expiry. */
+  giveUp(): void {
+    if (this.#isOver()) return;
+    this.#lose('given-up');
+    void this.end();
   }
 
   /**
@@ -198,6 +206,7 @@ export class StarLease {
         timeoutMillis: last.sentAt + timeoutMillis - sentAt,
         // However long the metastore is away, the lease outlives it if it comes back in time.
         retry: { firstMillis: 10, maxMillis: timeoutMillis / 50 },
+        attemptMillis: nextBeatAfterMillis(timeoutMillis),
       });
       if (this.#isOver()) return;
       if (put.kind === 'applied') this.#held = { lease: next, version: put.version, sentAt };

@@ -7,9 +7,18 @@ export function closedError(star: string): EngineError {
   return new EngineError('CLOSED', 'the engine was closed', { details: { star } });
 }
 
-export function leaseLostError(star: string): EngineError {
+export function leaseLostError(star: string, reason?: string): EngineError {
   return new EngineError('LEASE_LOST', 'the lease of this star was lost: open the engine again', {
-    details: { star },
+    details: { star, reason },
+  });
+}
+
+/** Handles of a star whose name another process took; what carries it was not appended. */
+export function replacedError(star: string, cause: EngineError): EngineError {
+  const { hostName, pid, incarnation } = cause.details;
+  return new EngineError('FENCED', 'another process runs this star: open the stream there', {
+    details: { star, hostName, pid, incarnation },
+    cause,
   });
 }
 

@@ -4,15 +4,19 @@ import type { BucketStore } from '../src/ports/bucket-store.ts';
 import { BucketSets, type BucketSet } from './bucket-set.ts';
 import { CollectorActor } from './collector.actor.ts';
 import { FenceActors } from './fence.actor.ts';
-import { StarLease } from './lease.actor.ts';
+import type { LossReason } from './lease.actor.ts';
 import { ensureMetastoreId } from './metastore-id.ts';
 import { mintEpoch, type MintedEpoch } from './mint.ts';
 import type { StarPorts } from './ports.ts';
 import { SettlementActors } from './settlement.actor.ts';
+import { StarIncarnations } from './star-incarnations.ts';
+import { StarObserver } from './star-observer.ts';
 
 export interface Registered {
   readonly sets: BucketSets;
-  readonly lease: StarLease;
+  readonly incarnations: StarIncarnations;
+  /** Looks at the leases of all stars. */
+  readonly observer: StarObserver;
   readonly fences: FenceActors;
   readonly settlements: SettlementActors;
   readonly collector: CollectorActor;
@@ -24,44 +28,53 @@ export async function registerStar(
   settings: ResolvedSettings,
   options: {
     readonly buckets: readonly BucketStore[];
-    readonly onLost: () => void;
+    readonly onLost: (reason: LossReason) => void;
     readonly signal: AbortSignal;
   },
 ): Promise<Registered> {
   const { buckets, onLost, signal } = options;
   const sets = new BucketSets(ports, await ensureMetastoreId(ports, { signal }));
   await sets.establish(buckets, settings.copyQuorum, signal);
-  const lease = new StarLease(ports, {
-    star: settings.star,
+  const { star } = settings;
+  const incarnations = new StarIncarnations(ports, {
+    star,
     timeoutMillis: settings.sessionTimeoutMillis,
+    supersede: settings.supersede,
     onLost,
   });
-  const incarnation = await lease.register({ supersede: settings.supersede, signal });
-  const by = { star: settings.star, incarnation };
+  await incarnations.register(signal);
+  // Fences and settlements outlive an incarnation; what they write names the current one.
+  const by = {
+    star,
+    get incarnation() {
+      return incarnations.current;
+    },
+  };
   const fences = new FenceActors(ports, sets, by);
   const settlements = new SettlementActors(ports, sets, by);
+  const observer = new StarObserver(ports);
   const collector = new CollectorActor({
     ports,
     fences,
     settlements,
     everyMillis: settings.collectMillis,
-    isRegistered: (star, other, wait) => lease.isRegistered(star, other, wait),
+    isRegistered: (other, incarnation, wait) => observer.isRegistered(other, incarnation, wait),
   });
-  return { sets, lease, fences, settlements, collector };
+  return { sets, incarnations, observer, fences, settlements, collector };
 }
 
 export async function mintForStar(
   ports: StarPorts,
   settings: ResolvedSettings,
-  options: { readonly lease: StarLease; readonly set: BucketSet; readonly signal: AbortSignal },
+  options: { readonly incarnation: string; readonly set: BucketSet; readonly signal: AbortSignal },
 ): Promise<MintedEpoch> {
-  const { lease, set, signal } = options;
+  const { incarnation, set, signal } = options;
   return mintEpoch(
     ports,
     {
       star: settings.star,
       class: settings.storageClass,
-      incarnation: lease.incarnation,
+      incarnation,
       set: set.id,
       buckets: set.buckets.length,
       copyQuorum: settings.copyQuorum,

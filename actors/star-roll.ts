@@ -15,6 +15,8 @@ import type { StarPorts } from './ports.ts';
 import type { StreamActor } from './stream.actor.ts';
 
 const RETRY = { firstMillis: 50, maxMillis: 5_000 };
+/** Streams that enter a new epoch at a time when nobody waits for them. */
+const ENTER_PARALLEL = 32;
 
 /** What a roll may change; the rest stays as it is. */
 export interface RollRequest {
@@ -27,7 +29,8 @@ export interface RollHost {
   readonly ports: StarPorts;
   readonly streams: ReadonlyMap<string, StreamActor>;
   epoch(): EpochActor;
-  mint(): Promise<EpochActor>;
+  /** Waits for a registered incarnation first (M0). */
+  mint(signal: AbortSignal): Promise<EpochActor>;
   /** The new epoch is the star's from now on. */
   useEpoch(epoch: EpochActor): void;
 }
@@ -60,7 +63,8 @@ export class StarRoll {
   }
 
   /**
-   * Rolls until the star has an epoch that lives. Waits while metastore or buckets are away.
+   * Rolls until the star has an epoch that lives; `end` must follow before anything else may run.
+   * Waits while metastore or buckets are away, or the star is not registered.
    *
    * @throws EngineError ABORTED after `stop`, and what cannot be retried.
    */
@@ -69,7 +73,7 @@ export class StarRoll {
     const started = ports.clock.monotonic();
     do {
       const old = this.#host.epoch();
-      const target = await this.#retry('mint', () => this.#host.mint());
+      const target = await this.#retry('mint', () => this.#host.mint(this.#controller.signal));
       const placed = await old.takeStranded();
       this.#stranded.unshift(...placed);
       if (this.#controller.signal.aborted) {
@@ -81,23 +85,39 @@ export class StarRoll {
       await this.#adopt(target);
     } while (this.#host.epoch().writer.lost !== undefined);
     ports.metrics.histogram('roll.millis').record(ports.clock.monotonic() - started);
+  }
+
+  /** Marks the end: batches are admitted again. */
+  end(): void {
     this.#rolling?.resolve();
     this.#rolling = undefined;
+  }
+
+  /** Lets everybody who waits for the end look again whether there is still something to wait for. */
+  wakeWaiters(): void {
+    if (this.#rolling === undefined) return;
+    this.#rolling.resolve();
+    this.#rolling = deferred<void>();
+  }
+
+  /** Drops what is left over so far: the star may go on, but not with these batches. */
+  async drop(epoch: EpochActor, error: EngineError): Promise<void> {
+    const left = await epoch.takeStranded().catch(() => []);
+    for (const { flight, ended } of [...this.#stranded.splice(0), ...left]) {
+      await ended;
+      dropFlight(flight, () => error);
+    }
   }
 
   /** The star does not go on: what is left over, and what the last cut leaves over, is dropped. */
   async stop(epoch: EpochActor | undefined, error: EngineError): Promise<void> {
     this.#controller.abort();
     this.#rolling?.resolve();
-    const left = await epoch?.takeStranded().catch(() => []);
-    for (const { flight, ended } of [...this.#stranded.splice(0), ...(left ?? [])]) {
-      await ended;
-      dropFlight(flight, () => error);
-    }
+    if (epoch !== undefined) await this.drop(epoch, error);
   }
 
   async #adopt(target: EpochActor): Promise<void> {
-    const entries = new Map<string, Promise<boolean>>();
+    const entries = new Map<string, Promise<EngineError | undefined>>();
     for (const streamId of new Set(this.#stranded.flatMap(({ flight }) => streamsOf(flight)))) {
       entries.set(streamId, this.#enter(streamId));
     }
@@ -105,14 +125,15 @@ export class StarRoll {
     for (let head = this.#stranded[0]; head !== undefined; head = this.#stranded[0]) {
       const { flight, ended } = head;
       await ended;
-      const lost: string[] = [];
+      const lost = new Map<string, EngineError>();
       for (const streamId of streamsOf(flight)) {
-        if (!(await entries.get(streamId)!)) lost.push(streamId);
+        const error = await entries.get(streamId)!;
+        if (error !== undefined) lost.set(streamId, error);
       }
       if (signal.aborted) throw abortedError();
       if (flight.slot !== -1) flight.leaveSlot();
-      for (const streamId of lost) {
-        for (const part of flight.removeStream(streamId)) part.dropped(lostError(streamId));
+      for (const [streamId, error] of lost) {
+        for (const part of flight.removeStream(streamId)) part.dropped(error);
       }
       // The target ended meanwhile and took nothing any more: the next roll adopts the rest.
       if (target.writer.queue.isClosed) return;
@@ -125,16 +146,32 @@ export class StarRoll {
     }
   }
 
-  /** Whether the stream entered the new epoch. */
-  async #enter(streamId: string): Promise<boolean> {
+  /** Takes the stream into the new epoch; answers why it was lost instead. */
+  async #enter(streamId: string): Promise<EngineError | undefined> {
     try {
       await this.#retry('enter', async () => {
         await this.#actorOf(streamId)?.enter();
       });
-      return this.#actorOf(streamId) !== undefined;
-    } catch {
-      return false;
+      return this.#actorOf(streamId) === undefined ? lostError(streamId) : undefined;
+    } catch (cause) {
+      const error = toEngineError(cause);
+      return error.kind === 'fenced' ? error : lostError(streamId);
     }
+  }
+
+  /**
+   * Takes every stream that is led into the new epoch, also those that nobody uses now: until their
+   * `writer` names it, anybody may take them as left behind. One that moved is lost alone.
+   */
+  async enterAll(): Promise<void> {
+    const waiting = [...this.#host.streams.values()].filter((actor) => actor.isLeading);
+    const next = async (): Promise<void> => {
+      for (let actor = waiting.shift(); actor !== undefined; actor = waiting.shift()) {
+        const leader = actor;
+        await this.#retry('enter', () => leader.enter()).catch(() => undefined);
+      }
+    };
+    await Promise.all(Array.from({ length: ENTER_PARALLEL }, next));
   }
 
   #actorOf(streamId: string): StreamActor | undefined {

@@ -2,26 +2,27 @@
  * One star: registers, mints, recovers its predecessors, leads streams, rolls, drains.
  * Chart: machines/star.machine.ts. Source: DESIGN "Mint (M)", "Roll (R)", "Finish (N)".
  */
-import { createActor, type ActorRefFrom } from 'xstate';
+import type { ActorRefFrom } from 'xstate';
 import { assert } from '../src/lib/assert.ts';
 import { allocatePages } from '../src/lib/pages.ts';
 import { forManyListeners } from '../src/lib/many-listeners.ts';
-import { toEngineError, type EngineError } from '../src/lib/errors.ts';
+import type { EngineError } from '../src/lib/errors.ts';
 import { deferred, linkedSignal, waitFor, type WaitOptions } from '../src/lib/wait.ts';
 import type { StreamConfig } from '../src/protocol/records.ts';
 import type { ResolvedSettings } from '../src/protocol/settings.ts';
 import type { BucketStore } from '../src/ports/bucket-store.ts';
-import { starMachine, type StarEvent } from '../machines/star.machine.ts';
+import type { starMachine, StarEvent } from '../machines/star.machine.ts';
 import { Admission } from './admission.ts';
 import { ArenaPool } from './arena-pool.ts';
 import type { BucketSets } from './bucket-set.ts';
-import { runEffect, sendTo } from './effect.ts';
-import { EpochActor, xstateClock } from './epoch.actor.ts';
+import { sendTo } from './effect.ts';
+import { EpochActor } from './epoch.actor.ts';
 import type { FenceProgress } from './fence.actor.ts';
 import { Flight } from './flight.ts';
 import type { StarPorts } from './ports.ts';
 import { recoverChain, type RecoveryResult } from './recovery.ts';
-import { finishStreams } from './star-drain.ts';
+import { createStarChart } from './star-chart.ts';
+import { closeEpoch, finishStreams } from './star-drain.ts';
 import {
   abandonedError,
   closedError,
@@ -30,13 +31,13 @@ import {
   undecidedError,
 } from './star-errors.ts';
 import { registerGauges } from './star-gauges.ts';
+import type { HaltStatus } from './star-halt.ts';
 import { mintForStar, registerStar, type Registered } from './star-registration.ts';
-import { StarRoll, type RollRequest } from './star-roll.ts';
+import type { RollRequest } from './star-roll.ts';
+import { StarTurnover } from './star-turnover.ts';
 import { StreamActor, type StreamHost } from './stream.actor.ts';
 import type { IfAbsent } from './stream-gate.ts';
 
-/** Copies beyond W are waited for so long at a close; then the next start fences the epoch. */
-const COPIES_MILLIS = 2_000;
 export interface StarOptions {
   readonly onFenceProgress?: ((progress: FenceProgress) => void) | undefined;
 }
@@ -58,7 +59,7 @@ export class StarActor implements StreamHost {
   #registered: Registered | undefined;
   #buckets: readonly BucketStore[];
   #epoch: EpochActor | undefined;
-  readonly #roll: StarRoll;
+  readonly #turnover: StarTurnover;
   #failure: EngineError | undefined;
   #drainDeadline: AbortSignal | undefined;
 
@@ -82,17 +83,15 @@ export class StarActor implements StreamHost {
     this.pool.onRoom = () => this.admission.drain();
     this.#serving.promise.catch(() => undefined);
     this.#recovered.promise.catch(() => undefined);
-    this.#roll = new StarRoll({
-      ports,
-      streams: this.streams,
-      epoch: () => this.epoch(),
-      mint: async () => {
-        if (!(await this.registered.lease.verify())) throw leaseLostError(settings.star);
-        return this.#mint();
-      },
+    this.#turnover = new StarTurnover(this, {
+      mint: () => this.#mint(),
       useEpoch: (epoch) => {
         this.#epoch = epoch;
       },
+      checkBuckets: async (signal) => {
+        await this.sets.establish(this.#buckets, this.settings.copyQuorum, signal);
+      },
+      tell: (event) => sendTo<StarEvent>(this.#machine, event),
     });
     this.#machine = this.#createMachine();
     registerGauges(this);
@@ -133,11 +132,11 @@ export class StarActor implements StreamHost {
   }
 
   get isAdmitting(): boolean {
-    return !this.#roll.isRolling;
+    return !this.#turnover.isRolling;
   }
 
   rolled(): Promise<void> {
-    return this.#roll.rolled();
+    return this.#turnover.rolled();
   }
 
   recovered(options: WaitOptions): Promise<RecoveryResult> {
@@ -147,8 +146,16 @@ export class StarActor implements StreamHost {
   /** Throws what the star answers when it does not serve. */
   throwIfNotServing(): void {
     const snapshot = this.#machine.getSnapshot();
-    if (snapshot.matches('serving') || snapshot.matches('rolling')) return;
-    throw this.#failure ?? closedError(this.settings.star);
+    if (!snapshot.matches('serving') && !snapshot.matches('rolling')) {
+      throw this.#endedError();
+    }
+    // A star that halts otherwise comes back: callers wait as long as their deadlines let them.
+    if (this.#turnover.halt.refusal !== undefined) throw this.#turnover.halt.refusal;
+  }
+
+  /** Why and since when the star has no lease; undefined while it has one. */
+  get halted(): HaltStatus | undefined {
+    return this.#turnover.halt.status;
   }
 
   /**
@@ -176,6 +183,11 @@ export class StarActor implements StreamHost {
   async open(name: string, options: WaitOptions, ifAbsent?: IfAbsent): Promise<StreamActor> {
     for (;;) {
       this.throwIfNotServing();
+      // A claim for an epoch that has ended would only have to be made again.
+      if (this.#turnover.halt.isHalted) {
+        await waitFor(this.ports.clock, this.rolled(), options, 'open');
+        continue;
+      }
       let actor = this.streams.get(name);
       if (actor?.isInLimbo === true) throw limboError(name);
       if (actor?.isFinishing === true) {
@@ -214,7 +226,7 @@ export class StarActor implements StreamHost {
   }
 
   isRegistered(star: string, incarnation: string, signal: AbortSignal): Promise<boolean> {
-    return this.registered.lease.isRegistered(star, incarnation, signal);
+    return this.registered.observer.isRegistered(star, incarnation, signal);
   }
 
   async settleFor(
@@ -258,44 +270,40 @@ export class StarActor implements StreamHost {
     for (const actor of this.streams.values()) actor.stop(error);
     this.streams.clear();
     this.#epoch?.stop();
-    void this.#roll.stop(this.#epoch, error);
+    this.#turnover.stop(error);
     this.#recovered.reject(error);
     this.#machine.stop();
     const { collector, fences, settlements } = this.#registered ?? {};
     await Promise.all([collector?.close(), fences?.close(), settlements?.close()]);
-    await this.#registered?.lease.end();
+    await this.#registered?.incarnations.end();
+  }
+
+  /** What ended the star, or is about to. */
+  #endedError(): EngineError {
+    return this.#failure ?? this.#turnover.halt.error ?? closedError(this.settings.star);
   }
 
   #createMachine(): ActorRefFrom<typeof starMachine> {
-    const { signal } = this.#controller;
-    type Self = { send(event: StarEvent): void };
-    const run = (self: Self, effect: () => Promise<StarEvent>): void => {
-      runEffect<StarEvent>(self, signal, effect, (error) => {
-        this.#failure = error;
-        return { type: 'effect.failed', code: error.code };
-      });
-    };
-    const failed = ({ code, message }: EngineError): StarEvent => {
-      this.ports.log.warn({ code, message }, 'recovery did not end');
-      return { type: 'recovery.failed', code };
-    };
-    const machine = starMachine.provide({
-      actions: {
-        registerLease: ({ self }) => run(self, () => this.#register()),
-        mintEpoch: ({ self }) => run(self, () => this.#mintFirst()),
-        settlePredecessors: ({ self }) =>
-          runEffect<StarEvent>(self, signal, () => this.#recover(), failed),
-        rollEpoch: ({ self }) => run(self, () => this.#rollOn()),
-        loseStreams: () => this.#loseStreams(),
-        finishStreams: ({ self }) => run(self, () => this.#finishStreams()),
-        closeEpoch: ({ self }) => run(self, () => this.#closeEpoch()),
-        endLease: () => this.#ended.resolve(),
+    const actor = createStarChart({
+      ports: this.ports,
+      star: this.settings.star,
+      signal: this.#controller.signal,
+      effects: {
+        register: () => this.#register(),
+        registerAgain: () => this.#turnover.registerAgain(this.#controller.signal),
+        mint: () => this.#mintFirst(),
+        recover: () => this.#recover(),
+        roll: () => this.#turnover.roll(),
+        finishStreams: () => this.#finishStreams(),
+        closeEpoch: () => this.#closeEpoch(),
+        failed: (error) => {
+          this.#failure = error;
+        },
+        registrationFailed: (error) => this.#turnover.halt.failed(error),
+        loseStreams: () => this.#turnover.loseStreams(this.#endedError()),
+        yieldStreams: () => this.#turnover.yieldStreams(),
+        ended: () => this.#ended.resolve(),
       },
-    });
-    const actor = createActor(machine, {
-      input: { star: this.settings.star },
-      clock: xstateClock(this.ports.clock),
-      id: `star/${this.settings.star}`,
     });
     actor.subscribe((snapshot) => {
       if (snapshot.matches('serving')) this.#serving.resolve();
@@ -310,10 +318,10 @@ export class StarActor implements StreamHost {
     const { ports, settings } = this;
     this.#registered = await registerStar(ports, settings, {
       buckets: this.#buckets,
-      onLost: () => this.#leaseLost(),
+      onLost: (reason) => this.#turnover.leaseLost(reason),
       signal: this.#controller.signal,
     });
-    return { type: 'lease.registered', incarnation: this.#registered.lease.incarnation };
+    return { type: 'lease.registered', incarnation: this.#registered.incarnations.current };
   }
 
   async #mintFirst(): Promise<StarEvent> {
@@ -325,21 +333,11 @@ export class StarActor implements StreamHost {
     const { ports, settings, pool } = this;
     const { signal } = this.#controller;
     const set = await this.sets.establish(this.#buckets, settings.copyQuorum, signal);
-    const minted = await mintForStar(ports, settings, { ...this.registered, set, signal });
-    const { fences, settlements } = this.registered;
-    const onLost = (): void => this.#epochLost();
+    const { fences, settlements, incarnations } = this.registered;
+    const incarnation = incarnations.current;
+    const minted = await mintForStar(ports, settings, { incarnation, set, signal });
+    const onLost = (): void => this.#turnover.epochLost();
     return new EpochActor({ ports, settings, minted, set, pool, fences, settlements, onLost });
-  }
-
-  /** Runs before any caller's continuation (A3): nothing is admitted until the star has rolled. */
-  #epochLost(): void {
-    if (this.#roll.begin()) sendTo<StarEvent>(this.#machine, { type: 'epoch.lost' });
-  }
-
-  async #rollOn(): Promise<StarEvent> {
-    await this.#roll.run();
-    this.admission.drain();
-    return { type: 'roll.done', epoch: this.epoch().record.epoch };
   }
 
   async #recover(): Promise<StarEvent> {
@@ -358,43 +356,15 @@ export class StarActor implements StreamHost {
     return { type: 'predecessors.settled' };
   }
 
-  #leaseLost(): void {
-    const { star } = this.settings;
-    this.ports.log.error({ star }, 'the lease of this star was lost');
-    this.#failure = leaseLostError(star);
-    // No roll: whoever registers next mints its own epoch and fences this one.
-    this.#roll.begin();
-    sendTo<StarEvent>(this.#machine, { type: 'lease.lost' });
-    this.#epoch?.writer.halt({ slot: this.#epoch.writer.next, bucket: '', found: 'fenced' });
-  }
-
-  #loseStreams(): void {
-    const error = this.#failure ?? this.epoch().writer.fencedError();
-    this.admission.rejectAll(error);
-    for (const actor of this.streams.values()) actor.lose(error);
-    // What the cut leaves over goes nowhere; below it batches are acknowledged all the same.
-    void this.#roll.stop(this.#epoch, error);
-  }
-
   async #finishStreams(): Promise<StarEvent> {
     await finishStreams(this.streams, this.#drainDeadline ?? this.#controller.signal);
     return { type: 'streams.finished' };
   }
 
   async #closeEpoch(): Promise<StarEvent> {
-    const limited = linkedSignal(
-      this.ports.clock,
-      { signal: this.#drainDeadline, timeoutMillis: COPIES_MILLIS },
-      'close',
-    );
-    try {
-      // An abandoned stream's records wait in the epoch: only the next open may settle it.
-      if (this.streams.size === 0) await this.#epoch?.close(limited.signal);
-    } catch (cause) {
-      const { code, message } = toEngineError(cause);
-      this.ports.log.warn({ code, message }, 'the epoch was left to the next start');
-    } finally {
-      limited.release();
+    // An abandoned stream's records wait in the epoch: only the next open may settle it.
+    if (this.#epoch !== undefined && this.streams.size === 0) {
+      await closeEpoch(this.ports, this.#epoch, this.#drainDeadline);
     }
     return { type: 'epoch.closed' };
   }

@@ -1,5 +1,6 @@
 /** What a stream answers when it does not do what was asked. */
 import { EngineError } from '../src/lib/errors.ts';
+import type { Tenure } from '../src/protocol/records.ts';
 
 export function changedError(name: string): EngineError {
   return new EngineError('INVALID_RECORD', 'a record changed while it was appended', {
@@ -7,9 +8,10 @@ export function changedError(name: string): EngineError {
   });
 }
 
-export function movedError(name: string): EngineError {
+/** @param by - the tenure that was found instead, as far as it is known. */
+export function movedError(name: string, by?: Tenure): EngineError {
   return new EngineError('FENCED', 'another star leads this stream by now: open it again', {
-    details: { stream: name },
+    details: { stream: name, star: by?.star, epoch: by?.epoch },
   });
 }
 

@@ -205,7 +205,7 @@ export class StreamActor implements AppendsLeader, LeaderState {
       // What the old epoch acknowledged lies below its cut, so that its rows reach it all.
       assert(end >= this.tail.end, 'R3 rows reach the last acknowledged record');
       if (!(await this.#gate.writer.claim(tenureOf(target.record)))) {
-        const error = movedError(this.name);
+        const error = movedError(this.name, this.#gate.writer.rival);
         this.lose(error);
         throw error;
       }

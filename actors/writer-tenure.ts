@@ -25,6 +25,7 @@ export class WriterTenure {
   readonly #ports: WriterPorts;
   readonly #signal: AbortSignal;
   readonly #key: string;
+  #rival: MetaEntry | undefined;
   #seen: { readonly record: WriterRecord; readonly version: MetaVersion } | undefined;
 
   constructor(ports: WriterPorts, streamId: string, signal: AbortSignal) {
@@ -52,6 +53,13 @@ export class WriterTenure {
     return record.tenure;
   }
 
+  /** Whose tenure stood in the way of the last claim; undefined when the stream was deleted. */
+  get rival(): Tenure | undefined {
+    if (this.#rival === undefined) return undefined;
+    const record = parseRecordValue(writerRecord, this.#rival.key, this.#rival.value);
+    return record.kind === 'deleted' ? undefined : record.tenure;
+  }
+
   /** What was read may be old: only the next CAS decides. */
   saw(entry: MetaEntry | undefined): void {
     this.#seen =
@@ -71,7 +79,10 @@ export class WriterTenure {
    */
   async claim(tenure: Tenure): Promise<boolean> {
     const put = await this.#put({ kind: 'tenure', tenure });
-    if (put.kind === 'conflict') return false;
+    if (put.kind === 'conflict') {
+      this.#rival = put.current;
+      return false;
+    }
     this.#seen = { record: { kind: 'tenure', tenure, attempt: '' }, version: put.version };
     return true;
   }

@@ -1,12 +1,14 @@
 /**
  * Life of a star: registered before it mints (M0), serving on one epoch, rolling to the next when a
- * slot was lost or on demand (R2: producers see delay only), halted when its lease is lost, ended
- * when its owner closes it. Effects: actors/star.actor.ts
+ * slot was lost or on demand (R2: producers see delay only). Whoever loses the lease halts and rolls
+ * as well, but mints under a new incarnation, once that is registered: nothing is minted without.
+ * Ended when its owner closes it. Effects: actors/star.actor.ts
  */
 import { assign, setup } from 'xstate';
 
 export type StarEvent =
   | { readonly type: 'lease.registered'; readonly incarnation: string }
+  | { readonly type: 'registration.failed'; readonly code: string }
   | { readonly type: 'epoch.minted'; readonly epoch: number }
   | { readonly type: 'predecessors.settled' }
   | { readonly type: 'recovery.failed'; readonly code: string }
@@ -23,6 +25,8 @@ export interface StarContext {
   readonly incarnation: string | undefined;
   readonly epoch: number | undefined;
   readonly failure: string | undefined;
+  /** Registrations that failed since the lease was lost. */
+  readonly attempts: number;
 }
 
 const noEffect = (): void => undefined;
@@ -35,26 +39,40 @@ export const starMachine = setup({
   },
   actions: {
     registerLease: noEffect,
+    registerAgain: noEffect,
     mintEpoch: noEffect,
     settlePredecessors: noEffect,
     rollEpoch: noEffect,
     loseStreams: noEffect,
+    yieldStreams: noEffect,
     finishStreams: noEffect,
     closeEpoch: noEffect,
     endLease: noEffect,
     rememberIncarnation: assign(({ event }) =>
-      event.type === 'lease.registered' ? { incarnation: event.incarnation } : {},
+      event.type === 'lease.registered'
+        ? { incarnation: event.incarnation, attempts: 0, failure: undefined }
+        : {},
     ),
     rememberEpoch: assign(({ event }) =>
       event.type === 'epoch.minted' || event.type === 'roll.done' ? { epoch: event.epoch } : {},
     ),
     rememberFailure: assign(({ event }) =>
-      event.type === 'effect.failed' || event.type === 'recovery.failed'
+      event.type === 'effect.failed' ||
+      event.type === 'recovery.failed' ||
+      event.type === 'registration.failed'
         ? { failure: event.code }
         : {},
     ),
+    countAttempt: assign(({ context }) => ({ attempts: context.attempts + 1 })),
   },
-  delays: { recoveryRetry: 5_000 },
+  guards: {
+    isNameTaken: ({ event }) =>
+      event.type === 'registration.failed' && event.code === 'STAR_IN_USE',
+  },
+  delays: {
+    recoveryRetry: 5_000,
+    registrationRetry: ({ context }) => Math.min(5_000, 100 * 2 ** context.attempts),
+  },
 }).createMachine({
   id: 'star',
   context: ({ input }) => ({
@@ -62,6 +80,7 @@ export const starMachine = setup({
     incarnation: undefined,
     epoch: undefined,
     failure: undefined,
+    attempts: 0,
   }),
   initial: 'registering',
   states: {
@@ -84,7 +103,7 @@ export const starMachine = setup({
       initial: 'recovering',
       on: {
         'epoch.lost': 'rolling',
-        'lease.lost': 'halted',
+        'lease.lost': 'rolling.halted',
         'drain.requested': 'draining',
       },
       states: {
@@ -101,14 +120,43 @@ export const starMachine = setup({
     },
     rolling: {
       entry: 'rollEpoch',
+      initial: 'registered',
       on: {
         'roll.done': { target: 'serving', actions: 'rememberEpoch' },
-        'effect.failed': { target: 'halted', actions: 'rememberFailure' },
-        'lease.lost': 'halted',
-        'drain.requested': 'draining',
+        'effect.failed': { target: 'stopped', actions: 'rememberFailure' },
+      },
+      states: {
+        registered: {
+          on: { 'lease.lost': 'halted', 'drain.requested': '#star.draining' },
+        },
+        // The roll waits with its mint; it goes on under the next incarnation.
+        halted: {
+          initial: 'registering',
+          on: { 'drain.requested': { target: '#star.closing', actions: 'loseStreams' } },
+          states: {
+            registering: {
+              entry: 'registerAgain',
+              on: {
+                'lease.registered': {
+                  target: '#star.rolling.registered',
+                  actions: 'rememberIncarnation',
+                },
+                'registration.failed': [
+                  {
+                    guard: 'isNameTaken',
+                    target: 'waiting',
+                    actions: ['rememberFailure', 'countAttempt', 'yieldStreams'],
+                  },
+                  { target: 'waiting', actions: ['rememberFailure', 'countAttempt'] },
+                ],
+              },
+            },
+            waiting: { after: { registrationRetry: 'registering' } },
+          },
+        },
       },
     },
-    halted: {
+    stopped: {
       entry: 'loseStreams',
       on: { 'drain.requested': 'closing' },
     },

@@ -249,6 +249,20 @@ export interface EngineStatus {
   readonly next: number;
   readonly released: number;
   readonly checkpoint: number;
+  /** Present while the star has lost its lease and is not registered again: appends wait. */
+  readonly halted?: HaltStatus;
+}
+
+/** Why a star halts, and since when. It goes on by itself; `code` says what keeps it from that. */
+export interface HaltStatus {
+  readonly reason: 'expired' | 'replaced' | 'ended' | 'removed' | 'given-up';
+  /** Wall-clock milliseconds of the loss. */
+  readonly sinceMillis: number;
+  /** Registrations that failed since. */
+  readonly attempts: number;
+  /** Of the last one that failed, for example STAR_IN_USE or METASTORE_UNAVAILABLE. */
+  readonly code?: string;
+  readonly message?: string;
 }
 
 /** The chain of one star as its records say; nobody needs to be alive to read it. */

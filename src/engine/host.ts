@@ -178,6 +178,7 @@ export class HostedEngine implements Engine {
       readEpochs(this.#star.ports.metastore, this.star, wait.signal),
     );
     const { writer, record } = this.#star.epoch();
+    const { halted } = this.#star;
     return {
       star: this.star,
       epoch: record.epoch,
@@ -189,6 +190,7 @@ export class HostedEngine implements Engine {
       next: writer.next,
       released: writer.released,
       checkpoint: writer.checkpoint,
+      ...(halted === undefined ? {} : { halted }),
     };
   }
 

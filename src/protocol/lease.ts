@@ -127,8 +127,8 @@ export interface RegistrationView {
 export interface RegistrationOptions {
   /** Replace a live holder. At process start only, never after a loss. */
   readonly supersede: boolean;
-  /** An incarnation that its owner, who is asking, has given up. */
-  readonly replaces?: string | undefined;
+  /** Incarnations that their owner, who is asking, has lost or given up. */
+  readonly replaces: readonly string[];
 }
 
 export type RegistrationDecision = 'create' | 'replace' | 'in-use' | 'watch';
@@ -141,7 +141,7 @@ export function judgeRegistration(
   const { current } = view;
   if (current === undefined) return 'create';
   if (current.state === 'ended') return 'replace';
-  if (options.supersede || current.incarnation === options.replaces) return 'replace';
+  if (options.supersede || options.replaces.includes(current.incarnation)) return 'replace';
   if (view.process === 'dead') return 'replace';
   if (view.process === 'alive' || view.changed) return 'in-use';
   return view.standing === 'expired' ? 'replace' : 'watch';

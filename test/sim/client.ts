@@ -163,7 +163,7 @@ export class Client {
     const death = lead.node.process?.death.then(() => crashed);
     const outcome = await Promise.race([
       run().catch((error: unknown) => {
-        lead.node.notice(error, lead.engine);
+        lead.node.notice(error, lead.engine, operation.stream);
         return outcomeOf(error);
       }),
       ...(death === undefined ? [] : [death]),

@@ -16,6 +16,7 @@ export const SITUATIONS = [
   'restart',
   'reopened',
   'roll',
+  'revival',
   'republished',
   'stoppedByPoison',
   'sameAfterLostResponse',
@@ -118,10 +119,11 @@ export class Counters implements Checker {
     this.add('staleRead');
   }
 
-  epochChanged({ record, before, epoch }: EpochChange): void {
+  epochChanged({ record, before, epoch, process }: EpochChange): void {
     if (before === undefined) {
       const earlier = this.#context.meta.epoch(epoch.star, epoch.epoch - 1);
       if (earlier?.record.incarnation === record.incarnation) this.add('roll');
+      else if (earlier !== undefined && earlier.minter === process) this.add('revival');
       return;
     }
     if (record.cut !== undefined && before.cut === undefined) this.add('cutPublished');

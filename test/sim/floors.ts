@@ -4,12 +4,13 @@ import { SITUATIONS, type Situation } from './counters.ts';
 /** For each hundred seeds; about a quarter of what was measured when they were set. */
 const PER_HUNDRED: Readonly<Record<Situation, number>> = {
   acknowledged: 5_000,
-  definiteFailure: 100,
+  definiteFailure: 40,
   indeterminate: 200,
   crashWithUnacknowledged: 20,
   restart: 100,
-  reopened: 60,
+  reopened: 25,
   roll: 8,
+  revival: 30,
   republished: 40,
   stoppedByPoison: 10,
   sameAfterLostResponse: 6,

@@ -25,7 +25,7 @@ export interface NodeOptions {
 }
 
 /** Ends that a caller answers by opening the engine again. */
-const OVER: readonly string[] = ['FENCED', 'LEASE_LOST', 'CLOSED'];
+const OVER: readonly string[] = ['LEASE_LOST', 'CLOSED'];
 
 export class SimulatedNode {
   readonly star: string;
@@ -96,8 +96,8 @@ export class SimulatedNode {
     await (await stream)?.close({ timeoutMillis });
   }
 
-  /** Looks at what a call answered: an engine that is over is opened again. */
-  notice(error: unknown, engine: HostedEngine | undefined): void {
+  /** Looks at what a call answered: an engine or a stream that is over is opened again. */
+  notice(error: unknown, engine: HostedEngine | undefined, name?: string): void {
     const { scheduler } = this.#options.world;
     if (!EngineError.is(error)) {
       scheduler.fail('internal', `${this.star}: ${String(error)}`, error);
@@ -105,6 +105,9 @@ export class SimulatedNode {
     }
     if (error.kind === 'internal' || error.kind === 'corrupt') {
       scheduler.fail('internal', `${this.star}: ${error.message}`, error);
+    }
+    if (name !== undefined && error.code === 'FENCED' && engine === this.#engine) {
+      this.#streams.delete(name);
     }
     if (OVER.includes(error.code) && engine !== undefined && engine === this.#engine) {
       this.#isOver = true;

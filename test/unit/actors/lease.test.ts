@@ -424,7 +424,7 @@ describe('registering', () => {
     await clock.advance(TIMEOUT);
     store.constant.clear();
     const replaces = first.lease.incarnation;
-    const second = await registered('h1', { replaces });
+    const second = await registered('h1', { replaces: [replaces] });
     expect(second.lease.incarnation).not.toBe(replaces);
     expect(record().incarnation).toBe(second.lease.incarnation);
   });

@@ -171,11 +171,11 @@ describe('judgeRegistration', () => {
     const [state, process, standing, changed, plain] = row;
     const current = state === 'absent' ? undefined : { ...LEASE, state };
     const view = { current, process, standing, changed };
-    expect(judgeRegistration(view, { supersede: false })).toBe(plain);
+    expect(judgeRegistration(view, { supersede: false, replaces: [] })).toBe(plain);
     const taken = state === 'absent' ? 'create' : 'replace';
-    expect(judgeRegistration(view, { supersede: true })).toBe(taken);
-    expect(judgeRegistration(view, { supersede: false, replaces: INCARNATION })).toBe(taken);
-    const others = { supersede: false, replaces: 'f'.repeat(32) };
+    expect(judgeRegistration(view, { supersede: true, replaces: [] })).toBe(taken);
+    expect(judgeRegistration(view, { supersede: false, replaces: [INCARNATION] })).toBe(taken);
+    const others = { supersede: false, replaces: ['f'.repeat(32)] };
     expect(judgeRegistration(view, others)).toBe(plain);
   });
 });
