@@ -7,6 +7,7 @@
  */
 import { assert } from '../src/lib/assert.ts';
 import type { EngineError } from '../src/lib/errors.ts';
+import type { ProgressLook } from '../src/protocol/stall.ts';
 import type { ResolvedSettings } from '../src/protocol/settings.ts';
 import type { StarEvent } from '../machines/star.machine.ts';
 import type { Admission } from './admission.ts';
@@ -17,6 +18,7 @@ import { replacedError } from './star-errors.ts';
 import { StarHalt } from './star-halt.ts';
 import type { Registered } from './star-registration.ts';
 import { StarRoll } from './star-roll.ts';
+import { StarWatchdog } from './star-watchdog.ts';
 import type { StreamActor } from './stream.actor.ts';
 
 /** The star, as far as a turnover looks at it. */
@@ -44,6 +46,7 @@ export class StarTurnover {
   readonly #host: TurnoverHost;
   readonly #effects: TurnoverEffects;
   readonly #roll: StarRoll;
+  readonly #watchdog: StarWatchdog;
 
   constructor(host: TurnoverHost, effects: TurnoverEffects) {
     const { ports, settings, streams } = host;
@@ -60,6 +63,13 @@ export class StarTurnover {
       },
       useEpoch: (epoch) => this.#useEpoch(epoch),
     });
+    this.#watchdog = new StarWatchdog({
+      ports,
+      look: () => this.#look(),
+      roll: () => haltEpoch(host.head, 'rolled'),
+      giveUp: () => host.registered.incarnations.giveUp(),
+    });
+    this.#watchdog.start();
   }
 
   /** Nothing is admitted meanwhile: batches wait, they do not fail (R2). */
@@ -123,7 +133,16 @@ export class StarTurnover {
   }
 
   stop(error: EngineError): void {
+    this.#watchdog.stop();
     void this.#roll.stop(this.#host.head, error);
+  }
+
+  #look(): ProgressLook | undefined {
+    const { head } = this.#host;
+    if (head === undefined || this.halt.isHalted) return undefined;
+    const { next, released } = head.writer;
+    const isWaiting = next > released || this.isRolling;
+    return { epoch: head.record.epoch, released, isWaiting };
   }
 
   #endStreams(error: EngineError): void {
@@ -139,6 +158,6 @@ export class StarTurnover {
 }
 
 /** It accepts nothing more, for ever; its cut places what is under way. */
-function haltEpoch(epoch: EpochActor | undefined): void {
-  epoch?.writer.halt({ slot: epoch.writer.next, bucket: '', found: 'fenced' });
+function haltEpoch(epoch: EpochActor | undefined, found: 'fenced' | 'rolled' = 'fenced'): void {
+  epoch?.writer.halt({ slot: epoch.writer.next, bucket: '', found });
 }

@@ -234,6 +234,62 @@ async function readAll(stream: Stream): Promise<number> {
   return count;
 }
 
+describe('a star whose buckets do not answer', () => {
+  it('rolls after a minute and ends its lease record after two; back again it goes on', async () => {
+    await play({}, async (scenario) => {
+      const [a, [stream]] = await leader(scenario, ['s']);
+      for (const bucket of scenario.world.buckets) bucket.goDown();
+      const outcome = scenario.append(a, stream!, { timeoutMillis: 600_000 });
+      const impatient = await scenario.append(a, stream!, { timeoutMillis: 20_000 });
+      expect(impatient).toMatchObject({ kind: 'indeterminate', code: 'DEADLINE_EXCEEDED' });
+      await scenario.wait(50_000);
+      expect(counter(a, 'star.stalls')).toBe(1);
+      expect(await leaseState(scenario, 'a')).toBe('held');
+      await scenario.wait(60_000);
+      expect(await leaseState(scenario, 'a')).toBe('ended');
+      expect((await a.engine.status()).halted).toMatchObject({ reason: 'given-up' });
+      await scenario.wait(120_000);
+      for (const bucket of scenario.world.buckets) bucket.recover();
+      expect(await outcome).toMatchObject({ kind: 'appended' });
+      await scenario.until(() => counter(a, 'star.revivals') === 1, 'the revival');
+      expect(await leaseState(scenario, 'a')).toBe('held');
+    });
+  });
+
+  it('but do answer others makes room for them', async () => {
+    await play({}, async (scenario) => {
+      const [a, [stream]] = await leader(scenario, ['s']);
+      for (const bucket of scenario.world.buckets) bucket.cutLink(a.process.name);
+      const outcome = scenario.append(a, stream!, { timeoutMillis: 600_000 });
+      const b = await scenario.start('b');
+      const begun = scenario.world.scheduler.time;
+      const taken = await openWhenFree(scenario, b, 's');
+      expect(scenario.world.scheduler.time - begun).toBeLessThan(140_000);
+      expect(await scenario.append(b, taken)).toMatchObject({ start: 1 });
+      for (const bucket of scenario.world.buckets) bucket.mendLink(a.process.name);
+      expect(await outcome).toMatchObject({ kind: 'failed', code: 'FENCED' });
+      const other = await scenario.open(a, 'other');
+      expect(await scenario.append(a, other)).toMatchObject({ start: 0 });
+    });
+  });
+});
+
+async function leaseState({ world }: Scenario, star: string): Promise<string> {
+  const entry = (await world.metastore.inner.get(starKey(star)))!;
+  return parseLease(entry.key, entry.value).state;
+}
+
+async function openWhenFree(scenario: Scenario, running: Running, name: string): Promise<Stream> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await running.engine.open(name);
+    } catch (error) {
+      if (attempt > 300) throw error;
+      await scenario.wait(500);
+    }
+  }
+}
+
 describe('closing a star that has halted', () => {
   it('ends it at once: what was not acknowledged fails, the next open settles the rest', async () => {
     await play({}, async (scenario) => {
