@@ -1,21 +1,26 @@
 /**
- * Judges the leases of other stars and ends those that are over. What it sees is a reason to wait or
- * to begin a fence, never evidence: the CAS that acts on it decides. Rules: src/protocol/lease.ts.
+ * Judges the leases of other stars and ends those that are over. A watch tells of changes at once;
+ * reads are the backstop. What it sees is a reason to wait or to begin a fence, never evidence: the
+ * CAS that acts on it decides. Rules: src/protocol/lease.ts.
  */
-import { sleep } from '../src/lib/wait.ts';
-import { starKey } from '../src/protocol/keys.ts';
+import { linkedSignal, throwIfAborted } from '../src/lib/wait.ts';
+import { starKey, starsPrefix } from '../src/protocol/keys.ts';
 import {
   LOOK_EVERY_MILLIS,
+  READ_EVERY_MILLIS,
   ended,
+  endsInMillis,
+  isOlder,
   judgeHolder,
   observe,
   parseLease,
   type LeaseObservation,
   type StarLease,
 } from '../src/protocol/lease.ts';
-import type { MetaEntry } from '../src/ports/metastore.ts';
+import type { MetaEntry, MetaWatch, MetaWatchEvent } from '../src/ports/metastore.ts';
 import { writeLease } from './lease-registration.ts';
 import type { StarPorts } from './ports.ts';
+import { Progress } from './progress.ts';
 
 export type ObserverPorts = Pick<StarPorts, 'metastore' | 'clock' | 'random' | 'processes'>;
 
@@ -24,75 +29,158 @@ export type StarLook =
   | { readonly kind: 'held'; readonly lease: StarLease }
   | { readonly kind: 'ended'; readonly lease: StarLease };
 
+export interface StarHolder {
+  readonly lease: StarLease;
+  /** When its lease ends at the earliest, if nothing more is heard of it; 0: now. */
+  readonly endsInMillis: number;
+}
+
+interface Known {
+  readonly lease: StarLease;
+  readonly observation: LeaseObservation;
+}
+
 export class StarObserver {
   readonly #ports: ObserverPorts;
-  /** Of stars found held; a version that comes up again proves that nothing happened in between. */
-  readonly #observations = new Map<string, LeaseObservation>();
+  /** Stars found held; a version that comes up again proves that nothing happened in between. */
+  readonly #known = new Map<string, Known>();
+  readonly #changes = new Progress();
+  #changeCount = 0;
+  #watch: MetaWatch | undefined;
 
   constructor(ports: ObserverPorts) {
     this.#ports = ports;
   }
 
   /**
+   * Begins to watch: from now on it knows how long each star has been silent, so that the first look
+   * after a death need not begin to wait then.
+   */
+  start(): void {
+    this.#watch ??= this.#ports.metastore.watch(starsPrefix, (event) => this.#noticed(event));
+  }
+
+  close(): void {
+    this.#watch?.close();
+    this.#watch = undefined;
+  }
+
+  /**
    * One look at a star. A held record is ended, by CAS, when its process on this host is dead or
-   * when looks of this observer found it unchanged for its timeout and a margin.
+   * when this observer found it unchanged for its timeout and a margin.
    *
    * @throws EngineError METASTORE_UNAVAILABLE, METASTORE_CORRUPT, ABORTED
    */
   async look(star: string, signal?: AbortSignal): Promise<StarLook> {
     const { metastore, clock, random } = this.#ports;
     const key = starKey(star);
-    const found = this.#judge(star, await metastore.get(key, { signal }));
-    if (found.kind !== 'end') return found;
-    const lease = ended(found.lease);
+    const found = this.#asFound(star, await metastore.get(key, { signal }));
+    const known = this.#known.get(star);
+    if (found.kind !== 'held' || known === undefined || !this.#isOver(known)) return found;
+    const lease = ended(known.lease);
     const put = await writeLease(
       metastore,
-      { key, lease, expected: found.version },
+      { key, lease, expected: known.observation.version },
       { clock, random, signal },
     );
     // Whoever was faster: a holder that lives after all, its successor, or another observer.
-    if (put.kind === 'conflict') return this.#asFound(star, put.current);
-    this.#observations.delete(star);
-    return { kind: 'ended', lease };
+    this.#known.delete(star);
+    return put.kind === 'conflict' ? this.#asFound(star, put.current) : { kind: 'ended', lease };
   }
 
-  /** Whether this incarnation of the star is registered, as far as one look tells. */
-  async isRegistered(star: string, incarnation: string, signal?: AbortSignal): Promise<boolean> {
+  /** The lease of this incarnation of the star, if it is registered as far as one look tells. */
+  async holder(
+    star: string,
+    incarnation: string,
+    signal?: AbortSignal,
+  ): Promise<StarHolder | undefined> {
     const found = await this.look(star, signal);
-    return found.kind === 'held' && found.lease.incarnation === incarnation;
+    if (found.kind !== 'held' || found.lease.incarnation !== incarnation) return undefined;
+    const known = this.#known.get(star);
+    const now = this.#ports.clock.monotonic();
+    const left = known === undefined ? 0 : endsInMillis(known.observation, found.lease, now);
+    return { lease: found.lease, endsInMillis: left };
   }
 
-  /** Resolves once the incarnation is over; a dead process on this host is noticed within half a second. */
+  async isRegistered(star: string, incarnation: string, signal?: AbortSignal): Promise<boolean> {
+    return (await this.holder(star, incarnation, signal)) !== undefined;
+  }
+
+  /**
+   * Resolves once the incarnation is over: at once when its record says so, within half a second when
+   * its process on this host dies, else when it has been silent for long enough.
+   *
+   * @throws EngineError as `look`
+   */
   async untilOver(star: string, incarnation: string, signal?: AbortSignal): Promise<void> {
-    while (await this.isRegistered(star, incarnation, signal)) {
-      await sleep(this.#ports.clock, LOOK_EVERY_MILLIS, signal);
+    for (;;) {
+      const seen = this.#changeCount;
+      if (!(await this.isRegistered(star, incarnation, signal))) return;
+      await this.#untilDue(star, seen, signal);
     }
   }
 
-  #judge(
-    star: string,
-    entry: MetaEntry | undefined,
-  ): StarLook | { readonly kind: 'end'; readonly lease: StarLease; version: MetaEntry['version'] } {
-    const found = this.#asFound(star, entry);
-    if (entry === undefined || found.kind !== 'held') return found;
-    const { lease } = found;
-    const now = this.#ports.clock.monotonic();
-    const seen = { version: entry.version, lease };
-    const { observation, standing } = observe(this.#observations.get(star), seen, now);
-    this.#observations.set(star, observation);
-    return judgeHolder(this.#ports.processes.judge(lease.process), standing) === 'end'
-      ? { kind: 'end', lease, version: entry.version }
-      : found;
+  /** Waits for a reason to look again. */
+  async #untilDue(star: string, seen: number, signal: AbortSignal | undefined): Promise<void> {
+    const { clock } = this.#ports;
+    const readAt = clock.monotonic() + READ_EVERY_MILLIS;
+    while (clock.monotonic() < readAt) {
+      const known = this.#known.get(star);
+      if (known === undefined || this.#isOver(known) || this.#changeCount !== seen) return;
+      const pause = linkedSignal(clock, { signal, timeoutMillis: LOOK_EVERY_MILLIS }, 'look');
+      await this.#changes.next(pause.signal).finally(pause.release);
+      throwIfAborted(signal, 'wait for the end of a lease');
+    }
+  }
+
+  #noticed(event: MetaWatchEvent): void {
+    if (event.kind === 'put') {
+      const { entry } = event;
+      // Nobody asked for it: whoever looks at it is told that it does not parse.
+      try {
+        const before = this.#known.get(starOf(entry.key));
+        this.#asFound(starOf(entry.key), entry);
+        if (isBump(before?.lease, this.#known.get(starOf(entry.key))?.lease)) return;
+      } catch {
+        return;
+      }
+    } else if (event.kind === 'deleted') this.#known.delete(starOf(event.key));
+    this.#changeCount++;
+    this.#changes.tell();
+  }
+
+  #isOver({ lease, observation }: Known): boolean {
+    const { clock, processes } = this.#ports;
+    const left = endsInMillis(observation, lease, clock.monotonic());
+    return judgeHolder(processes.judge(lease.process), left > 0 ? 'live' : 'expired') === 'end';
   }
 
   #asFound(star: string, entry: MetaEntry | undefined): StarLook {
-    if (entry !== undefined) {
-      const lease = parseLease(entry.key, entry.value);
-      if (lease.state === 'held') return { kind: 'held', lease };
-      this.#observations.delete(star);
-      return { kind: 'ended', lease };
+    const lease = entry === undefined ? undefined : parseLease(entry.key, entry.value);
+    if (entry === undefined || lease?.state !== 'held') {
+      this.#known.delete(star);
+      return lease === undefined ? { kind: 'absent' } : { kind: 'ended', lease };
     }
-    this.#observations.delete(star);
-    return { kind: 'absent' };
+    const before = this.#known.get(star);
+    // An old read, or an event that came after a read: what is known already is newer.
+    if (before !== undefined && isOlder(lease, before.lease)) {
+      return { kind: 'held', lease: before.lease };
+    }
+    const now = this.#ports.clock.monotonic();
+    const seen = { version: entry.version, lease };
+    this.#known.set(star, {
+      lease,
+      observation: observe(before?.observation, seen, now).observation,
+    });
+    return { kind: 'held', lease };
   }
+}
+
+function starOf(key: string): string {
+  return key.slice(starsPrefix.length);
+}
+
+/** The same incarnation lives on: nobody waits for that. */
+function isBump(before: StarLease | undefined, after: StarLease | undefined): boolean {
+  return before !== undefined && before.incarnation === after?.incarnation;
 }

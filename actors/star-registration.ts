@@ -53,6 +53,7 @@ export async function registerStar(
   const fences = new FenceActors(ports, sets, by);
   const settlements = new SettlementActors(ports, sets, by);
   const observer = new StarObserver(ports);
+  observer.start();
   const collector = new CollectorActor({
     ports,
     fences,

@@ -275,6 +275,7 @@ export class StarActor implements StreamHost {
     this.#machine.stop();
     const { collector, fences, settlements } = this.#registered ?? {};
     await Promise.all([collector?.close(), fences?.close(), settlements?.close()]);
+    this.#registered?.observer.close();
     await this.#registered?.incarnations.end();
   }
 

@@ -29,7 +29,8 @@ export function slotKey(star: string, epoch: number, slot: number): string {
 export const chainKey = (star: string): string => `chains/${star}`;
 export const epochKey = (star: string, epoch: number): string => `chains/${star}/${pad(epoch)}`;
 export const epochsPrefix = (star: string): string => `chains/${star}/`;
-export const starKey = (star: string): string => `stars/${star}`;
+export const starsPrefix = 'stars/';
+export const starKey = (star: string): string => starsPrefix + star;
 export const setKey = (setId: string): string => `sets/${setId}`;
 
 export const namesPrefix = (basin: string): string => `names/${basin}/`;

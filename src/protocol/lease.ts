@@ -70,6 +70,17 @@ export function expiresAfterMillis(timeoutMillis: number): number {
 /** How often an observer on the same host looks whether the process still exists. */
 export const LOOK_EVERY_MILLIS = 250;
 
+/** How often who waits for the end of a lease reads its record, should the watch have missed it. */
+export const READ_EVERY_MILLIS = 5_000;
+
+/** When a refused caller asks again, at the latest; at once when it hears that the holder is gone. */
+const RETRY_HELD_MILLIS = 1_000;
+
+/** When to ask again for a stream that a live star leads. */
+export function retryHeldAfterMillis(endsInMillis: number): number {
+  return Math.max(LOOK_EVERY_MILLIS, Math.min(RETRY_HELD_MILLIS, Math.ceil(endsInMillis)));
+}
+
 /** One record as seen over time by one observer. Versions are never reused: equal means unchanged. */
 export interface LeaseObservation {
   readonly version: string | number;
@@ -95,9 +106,23 @@ export function observe(
     const observation = { version: seen.version, sinceMonotonic: nowMonotonic, changes };
     return { observation, standing: 'live' };
   }
-  const unchangedMillis = nowMonotonic - previous.sinceMonotonic;
-  const expired = unchangedMillis >= expiresAfterMillis(seen.lease.timeoutMillis);
-  return { observation: previous, standing: expired ? 'expired' : 'live' };
+  const left = endsInMillis(previous, seen.lease, nowMonotonic);
+  return { observation: previous, standing: left > 0 ? 'live' : 'expired' };
+}
+
+/** How long until the lease is expired, should it stay as it was seen. */
+export function endsInMillis(
+  observation: LeaseObservation,
+  lease: StarLease,
+  nowMonotonic: number,
+): number {
+  const unchangedMillis = nowMonotonic - observation.sinceMonotonic;
+  return Math.max(0, expiresAfterMillis(lease.timeoutMillis) - unchangedMillis);
+}
+
+/** Whether what was seen came before what is known: reads may be old, events late. */
+export function isOlder(seen: StarLease, known: StarLease): boolean {
+  return seen.incarnation === known.incarnation && seen.beat < known.beat;
 }
 
 /** Whether two identities name one process: pids are reused, start times tell them apart. */

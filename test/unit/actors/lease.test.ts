@@ -542,6 +542,68 @@ describe('observing stars', () => {
     expect(over).toBe(true);
   });
 
+  it('is told by its watch at once when a record is ended, replaced or removed', async () => {
+    for (const change of ['end', 'supersede', 'remove'] as const) {
+      const first = await registered('h1', { supersede: true });
+      const eye = observer('h2');
+      eye.start();
+      let over = false;
+      void eye.untilOver('a', first.lease.incarnation).then(() => (over = true));
+      await clock.advance(7_000);
+      expect(over).toBe(false);
+      const reads = store.calls.filter((call) => call === 'get').length;
+      if (change === 'end') void first.lease.end();
+      else if (change === 'supersede') void holder('h3').lease.register({ supersede: true });
+      else store.state.delete(KEY, store.state.get(KEY)!.version);
+      await clock.advance(0);
+      expect(over).toBe(true);
+      expect(store.calls.filter((call) => call === 'get').length - reads).toBeLessThan(5);
+      eye.close();
+      silence(first);
+    }
+  });
+
+  it('is not woken by beats, and reads rarely while it waits', async () => {
+    const { lease } = await registered('h1');
+    const eye = observer('h2');
+    eye.start();
+    const controller = new AbortController();
+    const waiting = eye.untilOver('a', lease.incarnation, controller.signal);
+    await clock.advance(30_000);
+    expect(store.calls.filter((call) => call === 'get').length).toBeLessThan(10);
+    controller.abort();
+    await expect(waiting).rejects.toMatchObject({ code: 'ABORTED' });
+    eye.close();
+  });
+
+  it('counts the silence from the last beat it was told of, not from the first look after it', async () => {
+    const first = await registered('h1');
+    const eye = observer('h2');
+    eye.start();
+    await clock.advance(3_000);
+    silence(first);
+    await clock.advance(EXPIRY - 1_100);
+    expect((await eye.look('a')).kind).toBe('held');
+    await clock.advance(200);
+    expect((await eye.look('a')).kind).toBe('ended');
+    eye.close();
+  });
+
+  it('does not believe an old read that shows fewer beats than it was told of', async () => {
+    const { lease } = await registered('h1');
+    const eye = observer('h2');
+    eye.start();
+    const old = store.state.get(KEY);
+    store.stale.set(KEY, old);
+    for (let i = 0; i < 10; i++) {
+      await clock.advance(2_000);
+      expect(await eye.look('a')).toMatchObject({ kind: 'held', lease: { beat: i + 1 } });
+    }
+    store.stale.clear();
+    expect(lease.isHeld).toBe(true);
+    eye.close();
+  });
+
   it('yields to a holder that bumps at the last moment', async () => {
     const first = await registered('h1');
     silence(first);
