@@ -28,17 +28,19 @@ export async function registerStar(
   settings: ResolvedSettings,
   options: {
     readonly buckets: readonly BucketStore[];
+    readonly address?: string | undefined;
     readonly onLost: (reason: LossReason) => void;
     readonly signal: AbortSignal;
   },
 ): Promise<Registered> {
-  const { buckets, onLost, signal } = options;
+  const { buckets, address, onLost, signal } = options;
   const sets = new BucketSets(ports, await ensureMetastoreId(ports, { signal }));
   await sets.establish(buckets, settings.copyQuorum, signal);
   const { star } = settings;
   const incarnations = new StarIncarnations(ports, {
     star,
     timeoutMillis: settings.sessionTimeoutMillis,
+    address,
     supersede: settings.supersede,
     onLost,
   });

@@ -32,6 +32,7 @@ import {
 } from './star-errors.ts';
 import { registerGauges } from './star-gauges.ts';
 import type { HaltStatus } from './star-halt.ts';
+import type { StarHolder } from './star-observer.ts';
 import { mintForStar, registerStar, type Registered } from './star-registration.ts';
 import type { RollRequest } from './star-roll.ts';
 import { StarTurnover } from './star-turnover.ts';
@@ -40,6 +41,8 @@ import type { IfAbsent } from './stream-gate.ts';
 
 export interface StarOptions {
   readonly onFenceProgress?: ((progress: FenceProgress) => void) | undefined;
+  /** Where other engines reach this one; goes into the lease record. */
+  readonly address?: string | undefined;
 }
 
 export class StarActor implements StreamHost {
@@ -225,6 +228,14 @@ export class StarActor implements StreamHost {
     if (this.streams.get(actor.name) === actor) this.streams.delete(actor.name);
   }
 
+  holderOf(
+    star: string,
+    incarnation: string,
+    signal: AbortSignal,
+  ): Promise<StarHolder | undefined> {
+    return this.registered.observer.holder(star, incarnation, signal);
+  }
+
   isRegistered(star: string, incarnation: string, signal: AbortSignal): Promise<boolean> {
     return this.registered.observer.isRegistered(star, incarnation, signal);
   }
@@ -319,6 +330,7 @@ export class StarActor implements StreamHost {
     const { ports, settings } = this;
     this.#registered = await registerStar(ports, settings, {
       buckets: this.#buckets,
+      address: this.#options.address,
       onLost: (reason) => this.#turnover.leaseLost(reason),
       signal: this.#controller.signal,
     });

@@ -24,6 +24,7 @@ import { runEffect, type EventTarget } from './effect.ts';
 import type { EpochActor } from './epoch.actor.ts';
 import { lookUpName, readNamedStream, registerStream, removeName } from './names.ts';
 import type { StarPorts } from './ports.ts';
+import type { StarHolder } from './star-observer.ts';
 import { readLastRow, type StoredRow } from './ref-rows.ts';
 import { untilAvailable } from './until-available.ts';
 import { tenureOf, WriterTenure } from './writer-tenure.ts';
@@ -35,6 +36,8 @@ export interface GateHost {
   epoch(): EpochActor;
   /** Whether the incarnation is registered; only ever a reason to wait (T3). */
   isRegistered(star: string, incarnation: string, signal: AbortSignal): Promise<boolean>;
+  /** The lease of the incarnation; tells where it is reached, if it listens for other engines. */
+  holderOf(star: string, incarnation: string, signal: AbortSignal): Promise<StarHolder | undefined>;
   /** Fences the epoch and covers the stream up to its cut. */
   settleFor(streamId: string, star: string, epoch: number, signal: AbortSignal): Promise<void>;
 }
@@ -215,8 +218,14 @@ export class StreamGate {
     if (judgePredecessor({ tenure, head, registered, ownIncarnation }) === 'settle') {
       return this.#unsettled(tenure);
     }
+    const holder = await this.#host.holderOf(tenure.star, tenure.incarnation, signal);
     throw new EngineError('STREAM_HELD', 'another star leads this stream', {
-      details: { name: this.#name, star: tenure.star, epoch: tenure.epoch },
+      details: {
+        name: this.#name,
+        star: tenure.star,
+        epoch: tenure.epoch,
+        address: holder?.lease.address,
+      },
       retryAfterMillis: 1_000,
     });
   }

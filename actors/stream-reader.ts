@@ -18,6 +18,8 @@ export interface ReadRequest extends WaitOptions {
   readonly timestamp?: number | undefined;
   readonly limit?: number | undefined;
   readonly live?: boolean | undefined;
+  /** Told where the read begins, before any record of it. Must not throw. */
+  readonly onStart?: ((position: number) => void) | undefined;
 }
 
 export interface ReadHost {
@@ -102,6 +104,7 @@ export async function* readBatches(
     // The tail a position is judged by is confirmed after the read began.
     if (request.tailOffset !== undefined || !request.live) await within(view.confirm());
     let position = await startPosition(host, view, request, signal);
+    request.onStart?.(position);
     let confirmedTail = view.tailSeqNum;
     while (left > 0) {
       throwIfGivenUp(signal);

@@ -5,6 +5,7 @@ export type { ExplainedCell, ExplainedSlot, FenceReport } from './engine/operato
 export { directoryComponents, memoryComponents } from './engine/components.ts';
 export type { Components, DirectoryComponents, MemoryComponents } from './engine/components.ts';
 export type * from './engine/api.ts';
+export type { ListenOptions } from './engine/forwarding/listen-options.ts';
 export { AssertionError } from './lib/assert.ts';
 export { EngineError, ERROR_CODES } from './lib/errors.ts';
 export type { ErrorCode, ErrorDetails, ErrorKind, SideEffects } from './lib/errors.ts';

@@ -3,8 +3,10 @@ import * as v from 'valibot';
 import type { WaitOptions } from '../lib/wait.ts';
 import { optionError, resolveSettings, type EngineSettings } from '../protocol/settings.ts';
 import type { Log } from '../ports/log.ts';
+import { Http2Peers } from '../adapters/peers/http2-peers.ts';
 import type { Engine, FenceProgress, ReadOnlyEngine } from './api.ts';
 import { bucketCountOf, checkComponents, type Components } from './components.ts';
+import { checkListenOptions, type ListenOptions } from './forwarding/listen-options.ts';
 import { openEngine } from './host.ts';
 import { instantiate } from './instantiate.ts';
 import { explainEpochSlot, fenceEpoch, type ExplainedSlot, type FenceReport } from './operator.ts';
@@ -13,6 +15,11 @@ import { openReadOnly } from './read-only.ts';
 export interface CreateEngineOptions extends WaitOptions {
   readonly components: Components;
   readonly settings?: EngineSettings;
+  /**
+   * Listens for other engines of the same metastore, and forwards appends and reads of streams that
+   * they lead to them. Off by default; every engine that takes part needs it, with the same token.
+   */
+  readonly listen?: ListenOptions;
   /** Structured log in the shape of pino; silent by default. */
   readonly log?: Log;
   /** Called while epochs of the own chain are fenced. Must not throw. */
@@ -22,6 +29,7 @@ export interface CreateEngineOptions extends WaitOptions {
 const optionNames = v.strictObject({
   components: v.unknown(),
   settings: v.optional(v.unknown()),
+  listen: v.optional(v.unknown()),
   log: v.optional(v.unknown()),
   onFenceProgress: v.optional(v.function()),
   signal: v.optional(v.instance(AbortSignal)),
@@ -38,8 +46,10 @@ const optionNames = v.strictObject({
  */
 export async function createEngine(options: CreateEngineOptions): Promise<Engine> {
   const { components, settings, log, onFenceProgress, signal, timeoutMillis } = check(options);
+  const listen = options.listen === undefined ? undefined : checkListenOptions(options.listen);
   const { ports, ...rest } = await instantiate(components, settings, { log, mode: 'write' });
-  return openEngine(ports, settings, { ...rest, onFenceProgress, signal, timeoutMillis });
+  const peers = listen === undefined ? undefined : new Http2Peers({ ...listen, log: ports.log });
+  return openEngine(ports, settings, { ...rest, peers, onFenceProgress, signal, timeoutMillis });
 }
 
 /**
@@ -48,7 +58,7 @@ export async function createEngine(options: CreateEngineOptions): Promise<Engine
  * @throws EngineError as `createEngine` does, but for STAR_IN_USE.
  */
 export async function openReader(
-  options: Omit<CreateEngineOptions, 'onFenceProgress'>,
+  options: Omit<CreateEngineOptions, 'onFenceProgress' | 'listen'>,
 ): Promise<ReadOnlyEngine> {
   const { components, settings, log } = check(options);
   const { ports, release } = await instantiate(components, settings, { log, mode: 'read' });
@@ -69,7 +79,7 @@ function check(options: CreateEngineOptions): CreateEngineOptions & {
 }
 
 /** Which data an operator works on; no lease is taken. */
-export type OperatorOptions = Omit<CreateEngineOptions, 'onFenceProgress'>;
+export type OperatorOptions = Omit<CreateEngineOptions, 'onFenceProgress' | 'listen'>;
 
 /**
  * Fences an epoch and settles it, from a process that leads nothing: `asterlog fence`.

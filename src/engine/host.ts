@@ -15,6 +15,7 @@ import { checkFencingToken } from '../protocol/conditions.ts';
 import { checkQuorum, type ResolvedSettings } from '../protocol/settings.ts';
 import type { BucketStore } from '../ports/bucket-store.ts';
 import type { Metastore } from '../ports/metastore.ts';
+import type { Peers } from '../ports/peers.ts';
 import { listStreamRecords, lookUpStream, registerStream } from '../../actors/names.ts';
 import type { StarPorts } from '../../actors/ports.ts';
 import { StarActor, type StarOptions } from '../../actors/star.actor.ts';
@@ -32,10 +33,15 @@ import type {
 } from './api.ts';
 import { checkListOptions, checkRollOptions, checkStreamConfig } from './checks.ts';
 import { checkComponents, type Components } from './components.ts';
+import { holderOf } from './forwarding/forwarder.ts';
+import { PeerLinks } from './forwarding/peer-links.ts';
+import { PeerService } from './forwarding/peer-service.ts';
 import { checkStreamName } from './names.ts';
 import { StreamHandle, withDefaultTimeout } from './stream-handle.ts';
 
-export interface HostOptions extends StarOptions, WaitOptions {
+export interface HostOptions extends Omit<StarOptions, 'address'>, WaitOptions {
+  /** Ways to other engines: appends and reads of streams that they lead are forwarded to them. */
+  readonly peers?: Peers | undefined;
   /** Releases what the ports hold; called once when the engine has ended. */
   readonly release?: () => Promise<void>;
   /** Opens the buckets of a descriptor beside those that are open; for a roll to another set. */
@@ -53,25 +59,38 @@ export async function openEngine(
   settings: ResolvedSettings,
   options: HostOptions = {},
 ): Promise<HostedEngine> {
-  throwIfAborted(options.signal, 'start');
-  const star = new StarActor(ports, settings, options);
+  const { peers } = options;
   try {
+    throwIfAborted(options.signal, 'start');
+    const service = peers === undefined ? undefined : new PeerService(ports, peers);
+    // Bound before the star registers: the lease record tells where.
+    const listener = await peers?.listen(service!.accept);
+    const star = new StarActor(ports, settings, { ...options, address: listener?.address });
     await star.start(options);
+    service?.serve(star);
+    const links = peers === undefined ? undefined : new PeerLinks(star, peers, service!);
+    return new HostedEngine(star, options, links);
   } catch (error) {
+    await peers?.close();
     await options.release?.();
     throw error;
   }
-  return new HostedEngine(star, options);
 }
 
 export class HostedEngine implements Engine {
   readonly star: string;
   readonly #star: StarActor;
   readonly #options: Pick<HostOptions, 'release' | 'openBuckets'>;
+  readonly #links: PeerLinks | undefined;
   #closing: Promise<void> | undefined;
 
-  constructor(star: StarActor, options: Pick<HostOptions, 'release' | 'openBuckets'>) {
+  constructor(
+    star: StarActor,
+    options: Pick<HostOptions, 'release' | 'openBuckets'>,
+    links?: PeerLinks,
+  ) {
     this.#star = star;
+    this.#links = links;
     this.star = star.settings.star;
     this.#options = options;
   }
@@ -82,7 +101,13 @@ export class HostedEngine implements Engine {
     checkStreamName(name);
     if (options.fencingToken !== undefined) checkFencingToken(options.fencingToken);
     throwIfAborted(options.signal, 'open');
-    return StreamHandle.open(this.#star, name, this.#withDefault(options));
+    const request = this.#withDefault(options);
+    try {
+      return await StreamHandle.open(this.#star, name, request);
+    } catch (error) {
+      if (this.#links === undefined || holderOf(error) === undefined) throw error;
+      return this.#links.forwarder.open(name, request);
+    }
   }
 
   async createStream(
@@ -199,19 +224,30 @@ export class HostedEngine implements Engine {
     checkWaitOptions(options);
     throwIfAborted(options.signal, 'close');
     const wait = this.#withDefault(options);
-    this.#closing ??= this.#star.close(wait).finally(() => this.#options.release?.());
+    this.#closing ??= this.#close(wait).finally(() => this.#options.release?.());
     await waitFor(this.#star.ports.clock, this.#closing, { signal: options.signal }, 'close');
   }
 
   /** Ends without a Finish, as a crash would, but tidily: for tests and fatal errors. */
   async kill(): Promise<void> {
-    this.#closing ??= this.#star.kill().finally(() => this.#options.release?.());
+    this.#closing ??= Promise.all([this.#star.kill(), this.#links?.kill()])
+      .then(() => undefined)
+      .finally(() => this.#options.release?.());
     // A close that abandoned streams has told whoever called it.
     await this.#closing.catch(() => undefined);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  /** Others are served until the streams are released; then they find out who leads by themselves. */
+  async #close(wait: WaitOptions): Promise<void> {
+    try {
+      await Promise.all([this.#star.close(wait), this.#links?.forwarder.closeStreams(wait)]);
+    } finally {
+      await this.#links?.close();
+    }
   }
 
   #withDefault<T extends WaitOptions>(options: T): T {
