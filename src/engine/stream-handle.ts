@@ -21,7 +21,7 @@ import type {
 } from './api.ts';
 
 /** Names that an append takes besides those of every wait. */
-const APPEND_OPTION_NAMES = ['matchSeqNum', 'fencingToken'];
+export const APPEND_OPTION_NAMES = ['matchSeqNum', 'fencingToken'];
 
 /** One caller's handle of a stream that this engine leads; several handles share the leadership. */
 export class StreamHandle implements Stream {
@@ -84,18 +84,12 @@ export class StreamHandle implements Stream {
     return this.#actor.tailPosition;
   }
 
-  trim(seqNum: number, options: AppendOptions = {}): Promise<Ack> {
-    if (!Number.isSafeInteger(seqNum) || seqNum < 0) {
-      throw new EngineError('INVALID_POSITION', 'a trim point is a safe integer from 0', {
-        details: { seqNum: String(seqNum), min: 0, max: Number.MAX_SAFE_INTEGER },
-      });
-    }
-    return this.append([encodeCommand({ command: 'trim', trimPoint: seqNum })], options);
+  async trim(seqNum: number, options: AppendOptions = {}): Promise<Ack> {
+    return this.append([trimRecord(seqNum)], options);
   }
 
-  fence(fencingToken: string, options: AppendOptions = {}): Promise<Ack> {
-    checkFencingToken(fencingToken);
-    return this.append([encodeCommand({ command: 'fence', fencingToken })], options);
+  async fence(fencingToken: string, options: AppendOptions = {}): Promise<Ack> {
+    return this.append([fenceRecord(fencingToken)], options);
   }
 
   /** Idempotent; a later call waits for the same Finish. */
@@ -138,6 +132,22 @@ export class StreamHandle implements Stream {
     if (this.#closing === undefined) return;
     throw new EngineError('CLOSED', 'this handle was closed', { details: { stream: this.name } });
   }
+}
+
+/** @throws EngineError INVALID_POSITION */
+export function trimRecord(seqNum: number): AppendRecord {
+  if (Number.isSafeInteger(seqNum) && seqNum >= 0) {
+    return encodeCommand({ command: 'trim', trimPoint: seqNum });
+  }
+  throw new EngineError('INVALID_POSITION', 'a trim point is a safe integer from 0', {
+    details: { seqNum: String(seqNum), min: 0, max: Number.MAX_SAFE_INTEGER },
+  });
+}
+
+/** @throws EngineError INVALID_OPTION */
+export function fenceRecord(fencingToken: string): AppendRecord {
+  checkFencingToken(fencingToken);
+  return encodeCommand({ command: 'fence', fencingToken });
 }
 
 export function withDefaultTimeout<T extends WaitOptions>(options: T, defaultMillis: number): T {

@@ -18,10 +18,13 @@ import type { PeerChannel } from '../../ports/peers.ts';
 import type { StarPorts } from '../../../actors/ports.ts';
 import type { AppendBatch } from '../../../actors/append-batch.ts';
 import type { StreamActor } from '../../../actors/stream.actor.ts';
+import { StreamSession } from '../../../actors/stream-sessions.ts';
 import type { PeerMemory } from './peer-memory.ts';
 
 /** Calls of one channel that are not answered; beyond it nothing more is received. */
 const CALLS_MAX = 4_096;
+/** A token that is not the stream's is refused after a confirmation, which may take so long. */
+const JOIN_MILLIS = 5_000;
 /** The caller keeps the deadline of an acknowledgement; here one is waited for as long as it takes. */
 const ANY_MILLIS = 2 ** 31 - 1;
 
@@ -33,6 +36,7 @@ export class AppendService {
   readonly #over = forManyListeners(new AbortController());
   /** What the caller may still cancel. */
   readonly #calls = new Map<number, AbortController>();
+  #session: StreamSession | undefined;
   #unanswered = 0;
   #wake: (() => void) | undefined;
   #lastSent: Promise<void> = Promise.resolve();
@@ -44,7 +48,10 @@ export class AppendService {
     this.#memory = memory;
   }
 
-  async run(_hello: PeerHello): Promise<void> {
+  /** @throws EngineError FENCING_TOKEN_MISMATCH, REJECTION_UNCONFIRMED; PEER_PROTOCOL */
+  async run({ fencingToken }: PeerHello): Promise<void> {
+    this.#session = new StreamSession(fencingToken, () => undefined);
+    await this.#actor.join(this.#session, { timeoutMillis: JOIN_MILLIS });
     const { stream, config } = this.#actor.record;
     this.#send({ type: 'opened', id: stream, mode: config.mode });
     try {
@@ -55,6 +62,7 @@ export class AppendService {
         this.#handle(decodePeerMessage(message), message.length);
       }
     } finally {
+      this.#actor.part(this.#session);
       this.#over.abort();
       for (const controller of this.#calls.values()) controller.abort();
     }
@@ -88,8 +96,10 @@ export class AppendService {
     this.#memory.take(bytes);
     let batch: AppendBatch;
     try {
+      this.#throwIfEnded();
       batch = await this.#actor.submit(records, {
         ...conditions,
+        session: this.#session,
         signal,
         timeoutMillis: timeoutMillis ?? ANY_MILLIS,
       });
@@ -116,12 +126,18 @@ export class AppendService {
     signal: AbortSignal,
   ): Promise<void> {
     try {
+      this.#throwIfEnded();
       const wait = { signal, timeoutMillis };
       await waitFor(this.#ports.clock, this.#actor.confirm(), wait, 'checkTail');
       this.#finish(call, { type: 'tail', call, tail: this.#actor.tailPosition });
     } catch (error) {
       this.#finish(call, { type: 'failed', call, error: toEngineError(error) });
     }
+  }
+
+  /** A newer token ended what was opened under an older one. */
+  #throwIfEnded(): void {
+    if (this.#session?.ended !== undefined) throw this.#session.ended;
   }
 
   #begin(call: number): AbortSignal {

@@ -3,7 +3,7 @@
  * next one, which may be this engine. The promises are those of a local handle; an append whose
  * answer was lost is INDETERMINATE and never sent again.
  */
-import { encodeCommand, type StoredRecord } from '../../format/records.ts';
+import { commandOf, type StoredRecord } from '../../format/records.ts';
 import { EngineError } from '../../lib/errors.ts';
 import {
   abortedError,
@@ -12,10 +12,12 @@ import {
   throwIfAborted,
   type WaitOptions,
 } from '../../lib/wait.ts';
-import { checkBatch } from '../../protocol/batch.ts';
+import { checkBatch, type CheckedBatch } from '../../protocol/batch.ts';
+import { checkConditions } from '../../protocol/conditions.ts';
 import { checkReadRequest, READ_OPTION_NAMES } from '../../../actors/stream-reader.ts';
 import type {
   Ack,
+  AppendOptions,
   AppendRecord,
   Position,
   ReadOptions,
@@ -23,10 +25,17 @@ import type {
   Stream,
   Ticket,
 } from '../api.ts';
-import { recordReader, typedBatches, withDefaultTimeout } from '../stream-handle.ts';
+import {
+  APPEND_OPTION_NAMES,
+  fenceRecord,
+  recordReader,
+  trimRecord,
+  typedBatches,
+  withDefaultTimeout,
+} from '../stream-handle.ts';
 import { HolderSearch } from './holder-search.ts';
 import { Submissions } from './submissions.ts';
-import { isMoved, type SubmitRequest, type Target } from './target.ts';
+import { isMoved, type Target } from './target.ts';
 import type { ForwardedHost } from './forwarder.ts';
 
 export class ForwardedStream implements Stream {
@@ -35,11 +44,14 @@ export class ForwardedStream implements Stream {
   readonly #search: HolderSearch;
   readonly #submissions: Submissions;
   #identity: Pick<Stream, 'id' | 'mode'> | undefined;
+  /** Of a handle that was opened under one; what it installs itself follows. */
+  #fencingToken: string | undefined;
   #closing: Promise<void> | undefined;
 
-  constructor(host: ForwardedHost, name: string) {
+  constructor(host: ForwardedHost, name: string, fencingToken: string | undefined) {
     this.name = name;
     this.#host = host;
+    this.#fencingToken = fencingToken;
     const { clock, random } = host.ports;
     this.#submissions = new Submissions({
       clock,
@@ -71,27 +83,30 @@ export class ForwardedStream implements Stream {
     return this.#identity!.mode;
   }
 
-  async submit(records: readonly AppendRecord[], options: WaitOptions = {}): Promise<Ticket> {
-    this.#check(options);
+  async submit(records: readonly AppendRecord[], options: AppendOptions = {}): Promise<Ticket> {
+    this.#check(options, APPEND_OPTION_NAMES);
+    checkConditions(options);
     // Whether a stream wants timestamps of its clients is for the holder to say.
     const batch = checkBatch(records, false);
     this.#host.count(batch);
-    const request: SubmitRequest = { fencingToken: this.#host.fencingToken, ...options };
-    return this.#submissions.submit(batch, this.#withDefault(request));
+    const installed = batch.hasCommands ? tokenInstalledBy(batch) : undefined;
+    const ticket = await this.#submissions.submit(batch, this.#withDefault(options));
+    if (this.#fencingToken !== undefined) this.#fencingToken = installed ?? this.#fencingToken;
+    return ticket;
   }
 
-  async append(records: readonly AppendRecord[], options: WaitOptions = {}): Promise<Ack> {
+  async append(records: readonly AppendRecord[], options: AppendOptions = {}): Promise<Ack> {
     const { signal, timeoutMillis } = options;
     const ticket = await this.submit(records, options);
     return ticket.ack({ signal, timeoutMillis });
   }
 
-  trim(seqNum: number, options: WaitOptions = {}): Promise<Ack> {
-    return this.append([encodeCommand({ command: 'trim', trimPoint: seqNum })], options);
+  async trim(seqNum: number, options: AppendOptions = {}): Promise<Ack> {
+    return this.append([trimRecord(seqNum)], options);
   }
 
-  fence(fencingToken: string, options: WaitOptions = {}): Promise<Ack> {
-    return this.append([encodeCommand({ command: 'fence', fencingToken })], options);
+  async fence(fencingToken: string, options: AppendOptions = {}): Promise<Ack> {
+    return this.append([fenceRecord(fencingToken)], options);
   }
 
   async checkTail(options: WaitOptions = {}): Promise<Position> {
@@ -190,7 +205,7 @@ export class ForwardedStream implements Stream {
   }
 
   async #find(signal: AbortSignal): Promise<Target> {
-    const target = await this.#host.find(this.name, signal);
+    const target = await this.#host.find(this.#fencingToken, signal);
     this.#identity ??= { id: target.id, mode: target.mode };
     if (this.#identity.id === target.id) return target;
     target.close({}).catch(() => undefined);
@@ -210,8 +225,7 @@ export class ForwardedStream implements Stream {
   }
 
   #withDefault<T extends WaitOptions>(options: T): T {
-    const { defaultTimeoutMillis } = this.#host.settings;
-    return withDefaultTimeout(options, defaultTimeoutMillis) as T;
+    return withDefaultTimeout(options, this.#host.settings.defaultTimeoutMillis);
   }
 
   #check(options: WaitOptions, more?: readonly string[]): void {
@@ -226,4 +240,14 @@ export class ForwardedStream implements Stream {
   #closedError(): EngineError {
     return new EngineError('CLOSED', 'this handle was closed', { details: { stream: this.name } });
   }
+}
+
+/** The last fencing token that the batch installs. */
+function tokenInstalledBy({ records }: CheckedBatch): string | undefined {
+  let token: string | undefined;
+  for (const { headers = [], body = '' } of records) {
+    const command = commandOf({ headers, body });
+    if (command?.command === 'fence') token = command.fencingToken;
+  }
+  return token;
 }

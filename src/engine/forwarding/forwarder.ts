@@ -6,7 +6,7 @@ import type { CheckedBatch } from '../../protocol/batch.ts';
 import type { ResolvedSettings } from '../../protocol/settings.ts';
 import type { StarPorts } from '../../../actors/ports.ts';
 import type { StarActor } from '../../../actors/star.actor.ts';
-import type { Stream } from '../api.ts';
+import type { OpenOptions, Stream } from '../api.ts';
 import { StreamHandle } from '../stream-handle.ts';
 import { ForwardedStream } from './forwarded-stream.ts';
 import { LocalTarget } from './local-target.ts';
@@ -24,9 +24,8 @@ const CONNECT_MILLIS = 5_000;
 export interface ForwardedHost {
   readonly ports: StarPorts;
   readonly settings: ResolvedSettings;
-  readonly fencingToken: string | undefined;
   /** One attempt: this engine as the leader, or the holder that the gate names. */
-  find(name: string, signal: AbortSignal): Promise<Target>;
+  find(fencingToken: string | undefined, signal: AbortSignal): Promise<Target>;
   count(batch: CheckedBatch): void;
   forget(stream: ForwardedStream): void;
 }
@@ -58,15 +57,14 @@ export class Forwarder {
    *
    * @throws EngineError as `Engine.open` does; PEER_REFUSED
    */
-  async open(name: string, options: WaitOptions & { fencingToken?: string }): Promise<Stream> {
+  async open(name: string, options: OpenOptions): Promise<Stream> {
     const { fencingToken, ...wait } = options;
     const { ports, settings } = this.#star;
     const stream = new ForwardedStream(
       {
         ports,
         settings,
-        fencingToken,
-        find: (_, signal) => this.#find(name, fencingToken, signal),
+        find: (token, signal) => this.#find(name, token, signal),
         count: (batch) => {
           ports.metrics.counter('forward.appends').add();
           ports.metrics.counter('forward.appendBytes').add(batch.meteredBytes);
@@ -74,6 +72,7 @@ export class Forwarder {
         forget: (closed) => this.#streams.delete(closed),
       },
       name,
+      fencingToken,
     );
     this.#streams.add(stream);
     try {
@@ -102,10 +101,8 @@ export class Forwarder {
     const { metrics } = this.#star.ports;
     metrics.counter('forward.searches').add();
     try {
-      return new LocalTarget(
-        this.#star,
-        new StreamHandle(this.#star, await this.#star.open(name, { signal })),
-      );
+      const request = fencingToken === undefined ? { signal } : { signal, fencingToken };
+      return new LocalTarget(this.#star, await StreamHandle.open(this.#star, name, request));
     } catch (refusal) {
       const address = holderOf(refusal);
       if (address === undefined) throw refusal;

@@ -75,7 +75,7 @@ function listenError(issue: v.BaseIssue<unknown>): EngineError {
       option,
       problem: issue.type,
       type: typeof issue.input,
-      ...(isNumber ? { value: issue.input as number } : {}),
+      ...(isNumber ? { value: issue.input } : {}),
       ...(typeof issue.requirement === 'number' ? { bound: issue.requirement } : {}),
     },
   });

@@ -6,10 +6,10 @@ import type { CheckedBatch } from '../../protocol/batch.ts';
 import { LeaderView } from '../../../actors/leader-view.ts';
 import type { StarActor } from '../../../actors/star.actor.ts';
 import { readBatches, type ReadRequest } from '../../../actors/stream-reader.ts';
-import type { Position, Stream, Ticket } from '../api.ts';
+import type { AppendOptions, Position, Stream, Ticket } from '../api.ts';
 import { StreamHandle } from '../stream-handle.ts';
 import { movedError } from '../../../actors/stream-errors.ts';
-import type { SubmitRequest, Target } from './target.ts';
+import type { Target } from './target.ts';
 
 export class LocalTarget implements Target {
   readonly id: string;
@@ -31,7 +31,7 @@ export class LocalTarget implements Target {
     return true;
   }
 
-  submit({ records }: CheckedBatch, request: SubmitRequest): Promise<Ticket> {
+  submit({ records }: CheckedBatch, request: AppendOptions): Promise<Ticket> {
     return this.#handle.submit(records, request);
   }
 

@@ -20,8 +20,8 @@ export class PeerLinks {
 
   /** After the star has closed: answers that are on their way still go out. */
   async close(): Promise<void> {
-    this.#service.close();
     this.forwarder.abandonAll(this.#closedError());
+    await this.#service.close(this.#closedError());
     await this.#peers.close();
   }
 

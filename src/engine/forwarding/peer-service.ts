@@ -16,6 +16,8 @@ import { serveRead } from './read-service.ts';
 
 /** Batches of all peers together that were received and not accepted; beyond it nothing is received. */
 const UNACCEPTED_BYTES_MAX = 64 * 1024 * 1024;
+/** How long engines that are sent away may take to go. */
+const FAREWELL_MILLIS = 1_000;
 /** An engine that opened a channel says at once what for. */
 const GREETING_MILLIS = 5_000;
 
@@ -25,6 +27,7 @@ export class PeerService {
   readonly #channels = new Set<PeerChannel>();
   #star: StarActor | undefined;
   #closed = false;
+  #onGone: () => void = () => undefined;
 
   constructor(ports: StarPorts, peers: Peers) {
     this.#ports = ports;
@@ -43,15 +46,30 @@ export class PeerService {
     else void this.#serve(channel);
   };
 
-  /** Ends every channel; what was answered before still goes out. */
-  close(): void {
+  /**
+   * Sends everybody away and waits a moment until they have gone: what is on its way to here is still
+   * answered, so that they know that it was not accepted.
+   */
+  async close(error: EngineError): Promise<void> {
     this.#closed = true;
-    for (const channel of this.#channels) channel.end();
+    const farewell = encodePeerMessage({ type: 'failed', call: 0, error });
+    for (const channel of this.#channels) if (!channel.isOver) void channel.send(farewell);
+    const wait = { timeoutMillis: FAREWELL_MILLIS };
+    await waitFor(this.#ports.clock, this.#untilGone(), wait, 'close').catch(() => undefined);
+    this.kill();
   }
 
   kill(): void {
     this.#closed = true;
     for (const channel of this.#channels) channel.destroy();
+  }
+
+  async #untilGone(): Promise<void> {
+    while (this.#channels.size > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onGone = resolve;
+      });
+    }
   }
 
   async #serve(channel: PeerChannel): Promise<void> {
@@ -70,6 +88,7 @@ export class PeerService {
     } finally {
       channel.end();
       this.#channels.delete(channel);
+      this.#onGone();
     }
   }
 

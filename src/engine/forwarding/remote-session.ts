@@ -23,11 +23,11 @@ import {
 import type { PeerChannel } from '../../ports/peers.ts';
 import type { CheckedBatch } from '../../protocol/batch.ts';
 import type { ReadRequest } from '../../../actors/stream-reader.ts';
-import type { Position, Stream, Ticket } from '../api.ts';
+import type { AppendOptions, Position, Stream, Ticket } from '../api.ts';
 import { greet, type Greeting, type RemoteHost } from './remote-host.ts';
 import { readRemotely } from './remote-read.ts';
 import { RemoteTicket } from './remote-ticket.ts';
-import type { SubmitRequest, Target } from './target.ts';
+import type { Target } from './target.ts';
 
 /** The holder is told a little less than the caller gave, so that its answer is here in time. */
 const MARGIN_SHARE = 0.1;
@@ -57,7 +57,9 @@ export class RemoteSession implements Target {
   #calls = 0;
   /** Handed to the transport, which has not said that there is room again. */
   #crowding = 0;
-  #over: EngineError | undefined;
+  /** Takes no more calls; those under way are still answered. */
+  #retired: EngineError | undefined;
+  #isOver = false;
 
   private constructor(
     host: RemoteHost,
@@ -96,7 +98,7 @@ export class RemoteSession implements Target {
   }
 
   hasRoom(batch: CheckedBatch): boolean {
-    if (this.#over !== undefined) return true;
+    if (this.#retired !== undefined) return true;
     if (this.#crowding >= CROWDING_BYTES_MAX) return false;
     const memory = this.#host.memoryOf(this.address);
     if (memory.hasRoom(appendMessageBytes(batch.encodedBytes, batch.records.length))) return true;
@@ -104,7 +106,7 @@ export class RemoteSession implements Target {
     return false;
   }
 
-  submit(batch: CheckedBatch, request: SubmitRequest): Promise<Ticket> {
+  submit(batch: CheckedBatch, request: AppendOptions): Promise<Ticket> {
     const { signal, timeoutMillis, matchSeqNum, fencingToken } = request;
     try {
       throwIfAborted(signal, 'submit');
@@ -139,7 +141,10 @@ export class RemoteSession implements Target {
     try {
       return await waitFor(this.#host.clock, tail.promise, options, 'checkTail');
     } finally {
-      if (this.#tails.delete(call)) this.#cancel(call);
+      if (this.#tails.delete(call)) {
+        this.#cancel(call);
+        this.#tellIfQuiet();
+      }
     }
   }
 
@@ -168,7 +173,7 @@ export class RemoteSession implements Target {
   #expect(
     call: number,
     bytes: number,
-    waiting: SubmitRequest & {
+    waiting: WaitOptions & {
       readonly resolve: (ticket: Ticket) => void;
       readonly reject: (error: EngineError) => void;
     },
@@ -249,9 +254,11 @@ export class RemoteSession implements Target {
       case 'tail':
         this.#tails.get(message.call)?.resolve(message.tail);
         this.#tails.delete(message.call);
+        this.#tellIfQuiet();
         return;
       case 'failed':
-        this.#failed(message.call, message.error);
+        if (message.call === 0) this.#retire(message.error);
+        else this.#failed(message.call, message.error);
         return;
       default:
         throw peerProtocolError('a message of the other side', { type: message.type });
@@ -265,6 +272,7 @@ export class RemoteSession implements Target {
     else if (tail !== undefined) {
       this.#tails.delete(call);
       tail.reject(error);
+      this.#tellIfQuiet();
     } else {
       this.#tickets.get(call)?.reject(error);
       this.#forgetTicket(call);
@@ -276,13 +284,22 @@ export class RemoteSession implements Target {
     this.#tellIfQuiet();
   }
 
+  /** The holder wants no more of it: it goes when everything under way is answered. */
+  #retire(reason: EngineError): void {
+    if (this.#retired !== undefined) return;
+    this.#retired = reason.sideEffects === 'none' ? reason : this.#unavailable(reason);
+    void this.#untilQuiet().then(() => this.#channel.end());
+    this.onRoom();
+  }
+
   #end(reason: EngineError): void {
-    if (this.#over !== undefined) return;
-    this.#over = reason.sideEffects === 'none' ? reason : this.#unavailable(reason);
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#retired ??= reason.sideEffects === 'none' ? reason : this.#unavailable(reason);
     const lost = this.#indeterminate(reason);
     for (const unaccepted of [...this.#unaccepted.values()]) unaccepted.reject(lost);
     for (const ticket of this.#tickets.values()) ticket.reject(lost);
-    for (const tail of this.#tails.values()) tail.reject(this.#over);
+    for (const tail of this.#tails.values()) tail.reject(this.#retired);
     this.#tickets.clear();
     this.#tails.clear();
     this.#host.memoryOf(this.address).forget(this.#tellRoom);
@@ -300,7 +317,7 @@ export class RemoteSession implements Target {
   }
 
   #cancel(call: number): void {
-    if (this.#over === undefined) this.#send(encodePeerMessage({ type: 'cancel', call }));
+    if (!this.#isOver) this.#send(encodePeerMessage({ type: 'cancel', call }));
   }
 
   #nextCall(): number {
@@ -309,8 +326,8 @@ export class RemoteSession implements Target {
   }
 
   #throwIfOver(): void {
-    if (this.#over === undefined && this.#channel.isOver) this.#end(this.#unavailable());
-    if (this.#over !== undefined) throw this.#over;
+    if (this.#channel.isOver) this.#end(this.#unavailable());
+    if (this.#retired !== undefined) throw this.#retired;
   }
 
   #untilQuiet(): Promise<void> {
@@ -321,7 +338,7 @@ export class RemoteSession implements Target {
   }
 
   #tellIfQuiet(): void {
-    if (this.#unaccepted.size > 0 || this.#tickets.size > 0) return;
+    if (this.#unaccepted.size + this.#tickets.size + this.#tails.size > 0) return;
     for (const resolve of this.#quiet.splice(0)) resolve();
   }
 

@@ -7,13 +7,13 @@ import type { Clock, TimerHandle } from '../../lib/clock.ts';
 import { EngineError, toEngineError } from '../../lib/errors.ts';
 import { abortedError, throwIfAborted } from '../../lib/wait.ts';
 import { detachBatch, type CheckedBatch } from '../../protocol/batch.ts';
-import type { Ticket } from '../api.ts';
-import { isMoved, type SubmitRequest, type Target } from './target.ts';
+import type { AppendOptions, Ticket } from '../api.ts';
+import { isMoved, type Target } from './target.ts';
 
 interface Submission {
   readonly order: number;
   batch: CheckedBatch;
-  readonly request: SubmitRequest;
+  readonly request: AppendOptions;
   /** Monotonic milliseconds. */
   readonly dueAt: number | undefined;
   readonly resolve: (ticket: Ticket) => void;
@@ -57,7 +57,7 @@ export class Submissions {
   }
 
   /** @throws EngineError as `Stream.submit` does; INDETERMINATE when a holder did not answer. */
-  submit(batch: CheckedBatch, request: SubmitRequest): Promise<Ticket> {
+  submit(batch: CheckedBatch, request: AppendOptions): Promise<Ticket> {
     const { clock } = this.#options;
     const { signal, timeoutMillis } = request;
     return new Promise<Ticket>((resolve, reject) => {
@@ -123,9 +123,11 @@ export class Submissions {
     this.#handed.add(submission);
     this.#handedTo = target;
     const { request, dueAt } = submission;
-    const left =
-      dueAt === undefined ? undefined : Math.max(0, dueAt - this.#options.clock.monotonic());
-    target.submit(submission.batch, { ...request, timeoutMillis: left }).then(
+    const wait =
+      dueAt === undefined
+        ? {}
+        : { timeoutMillis: Math.max(0, dueAt - this.#options.clock.monotonic()) };
+    target.submit(submission.batch, { ...request, ...wait }).then(
       (ticket) => {
         this.#handed.delete(submission);
         submission.resolve(ticket);

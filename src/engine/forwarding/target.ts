@@ -1,13 +1,10 @@
 /** Where the calls of a forwarded handle go at a moment: the holder, or this engine once it leads. */
 import { EngineError, type ErrorCode } from '../../lib/errors.ts';
 import type { WaitOptions } from '../../lib/wait.ts';
-import type { AppendConditions } from '../../format/peer-append.ts';
 import type { StoredRecord } from '../../format/records.ts';
 import type { CheckedBatch } from '../../protocol/batch.ts';
 import type { ReadRequest } from '../../../actors/stream-reader.ts';
-import type { Position, Stream, Ticket } from '../api.ts';
-
-export interface SubmitRequest extends WaitOptions, AppendConditions {}
+import type { AppendOptions, Position, Stream, Ticket } from '../api.ts';
 
 export interface Target {
   readonly id: string;
@@ -21,7 +18,7 @@ export interface Target {
    * Hands the batch over before it returns: batches are accepted in the order of the calls. A failure
    * without side effects means that it was not accepted and never will be.
    */
-  submit(batch: CheckedBatch, request: SubmitRequest): Promise<Ticket>;
+  submit(batch: CheckedBatch, request: AppendOptions): Promise<Ticket>;
   checkTail(options: WaitOptions): Promise<Position>;
   /** @param onStart - told the first position, before any record. */
   read(
