@@ -84,11 +84,11 @@ export class StreamHandle implements Stream {
     return this.#actor.tailPosition;
   }
 
-  async trim(seqNum: number, options: AppendOptions = {}): Promise<Ack> {
+  trim(seqNum: number, options: AppendOptions = {}): Promise<Ack> {
     return this.append([trimRecord(seqNum)], options);
   }
 
-  async fence(fencingToken: string, options: AppendOptions = {}): Promise<Ack> {
+  fence(fencingToken: string, options: AppendOptions = {}): Promise<Ack> {
     return this.append([fenceRecord(fencingToken)], options);
   }
 

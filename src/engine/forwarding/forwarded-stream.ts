@@ -101,11 +101,11 @@ export class ForwardedStream implements Stream {
     return ticket.ack({ signal, timeoutMillis });
   }
 
-  async trim(seqNum: number, options: AppendOptions = {}): Promise<Ack> {
+  trim(seqNum: number, options: AppendOptions = {}): Promise<Ack> {
     return this.append([trimRecord(seqNum)], options);
   }
 
-  async fence(fencingToken: string, options: AppendOptions = {}): Promise<Ack> {
+  fence(fencingToken: string, options: AppendOptions = {}): Promise<Ack> {
     return this.append([fenceRecord(fencingToken)], options);
   }
 

@@ -147,7 +147,8 @@ describe.each(transports)('forwarding over %s', (_, transport) => {
     await own.append([{ body: 'a' }]);
     const other = await follower.open('orders');
     const same = async (run: (stream: Stream) => Promise<unknown>): Promise<void> => {
-      const [near, far] = [await errorOf(run(own)), await errorOf(run(other))];
+      const answer = (stream: Stream) => errorOf((async () => run(stream))());
+      const [near, far] = [await answer(own), await answer(other)];
       expect(JSON.parse(JSON.stringify(far))).toEqual(JSON.parse(JSON.stringify(near)));
     };
     await same((stream) => stream.append([]));
