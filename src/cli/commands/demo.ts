@@ -9,6 +9,8 @@ import { runDemo } from '../demo/run.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { loadCorpus } from '../load/corpus.ts';
 import { integerIn, numberIn } from '../parse.ts';
+import { takeoverDocument, takeoverLines, takeoverPassed } from '../takeover/result.ts';
+import { runTakeover } from '../takeover/run.ts';
 
 interface DemoOptions extends CommonOptions {
   readonly seconds: number;
@@ -18,6 +20,7 @@ interface DemoOptions extends CommonOptions {
   readonly streams: number;
   readonly producers: number;
   readonly keep?: boolean;
+  readonly takeover?: boolean;
 }
 
 const HELP = `
@@ -25,6 +28,9 @@ A child process appends text to several streams from several producers at once. 
 gets SIGKILL. The next process finds the slots that were being written, completes or poisons each of
 them (the fence), and goes on appending. Then everything is read back and compared with what was
 acknowledged; the acknowledgements were kept in the parent process, which nobody killed.
+
+With --takeover two processes share the streams and append at once. The one that leads them gets SIGKILL;
+the other one finds out, fences and settles what the dead one left, and goes on. No producer may fail.
 
 Exit code ${EXIT_CODES.failed.code} tells that a record was lost, doubled, altered or out of order.
 `;
@@ -62,6 +68,7 @@ export function registerDemo(program: Command, context: Context): void {
         .argParser(integerIn(1, 1_000))
         .default(8),
     )
+    .option('--takeover', 'two processes; the one that leads is killed')
     .option('--keep', 'keep the temporary directory');
   addCommonOptions(command)
     .addHelpText('after', HELP)
@@ -76,7 +83,7 @@ async function demo(context: Context, files: string[], options: DemoOptions): Pr
   const root = options.root ?? (await mkdtemp(join(tmpdir(), 'asterlog-demo-')));
   const temporary = options.root === undefined && options.keep !== true;
   try {
-    const figures = await runDemo(context, output, {
+    const plan = {
       store: {
         root,
         buckets,
@@ -92,9 +99,19 @@ async function demo(context: Context, files: string[], options: DemoOptions): Pr
       batchRecords: DEMO_BATCH_RECORDS,
       inFlight: DEMO_IN_FLIGHT,
       files,
-    });
-    output.result(demoDocument(figures), () => ['', ...demoLines(figures, output.out.paint)]);
-    if (!demoPassed(figures)) context.setExit(EXIT_CODES.failed.code);
+    };
+    const { paint } = output.out;
+    let passed: boolean;
+    if (options.takeover === true) {
+      const result = await runTakeover(context, output, plan);
+      passed = takeoverPassed(result);
+      output.result(takeoverDocument(result), () => ['', ...takeoverLines(result, paint)]);
+    } else {
+      const figures = await runDemo(context, output, plan);
+      passed = demoPassed(figures);
+      output.result(demoDocument(figures), () => ['', ...demoLines(figures, paint)]);
+    }
+    if (!passed) context.setExit(EXIT_CODES.failed.code);
   } finally {
     if (temporary) await rm(root, { recursive: true, force: true });
   }

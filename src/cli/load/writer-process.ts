@@ -1,9 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import { workerFile } from '../../lib/worker-file.ts';
+import { workerFile, type WorkerFile } from '../../lib/worker-file.ts';
 import { decodeReport, type Report } from './reports.ts';
 import { REPORT_FD, type WriterConfig } from './writer-config.ts';
 
+/** A child that reports in lines on a pipe of its own, until its standard input ends. */
 export interface WriterProcess {
   readonly pid: number;
   /** Asks for an orderly end; `ended` resolves when it is over. */
@@ -26,18 +27,25 @@ const STDERR_KEPT = 4_000;
 export function startWriter(
   config: WriterConfig,
   onReport: (report: Report) => void,
-  options: { readonly file?: { filename: string; execArgv: string[] } } = {},
+  options: { readonly file?: WorkerFile } = {},
 ): WriterProcess {
-  const { filename, execArgv } = options.file ?? workerFile('writer.worker', import.meta.url);
+  const file = options.file ?? workerFile('writer.worker', import.meta.url);
+  return startReporting(file, config, (line) => onReport(decodeReport(line)));
+}
+
+/** Starts a worker file as a process with its configuration as argument. */
+export function startReporting(
+  { filename, execArgv }: WorkerFile,
+  config: object,
+  onLine: (line: string) => void,
+): WriterProcess {
   const child = spawn(process.execPath, [...execArgv, filename, JSON.stringify(config)], {
     stdio: ['pipe', 'ignore', 'pipe', 'pipe'],
   });
   // A child that dies first breaks this pipe; its end is reported by `ended`.
   child.stdin?.on('error', () => undefined);
   const stderr = keepTail(child.stderr!);
-  const lines = readLines(child.stdio[REPORT_FD] as Readable, (line) =>
-    onReport(decodeReport(line)),
-  );
+  const lines = readLines(child.stdio[REPORT_FD] as Readable, onLine);
   return {
     pid: child.pid ?? -1,
     stop: () => void child.stdin?.end(),
