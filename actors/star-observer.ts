@@ -22,7 +22,10 @@ import { writeLease } from './lease-registration.ts';
 import type { StarPorts } from './ports.ts';
 import { Progress } from './progress.ts';
 
-export type ObserverPorts = Pick<StarPorts, 'metastore' | 'clock' | 'random' | 'processes'>;
+export type ObserverPorts = Pick<StarPorts, 'metastore' | 'clock' | 'random' | 'processes' | 'log'>;
+
+/** The log line of an observer that found a star to be over. */
+export const LEASE_ENDED = 'the lease of a star was found to be over';
 
 export type StarLook =
   | { readonly kind: 'absent' }
@@ -83,6 +86,7 @@ export class StarObserver {
       { key, lease, expected: known.observation.version },
       { clock, random, signal },
     );
+    if (put.kind === 'applied') this.#ports.log.info({ star }, LEASE_ENDED);
     // Whoever was faster: a holder that lives after all, its successor, or another observer.
     this.#known.delete(star);
     return put.kind === 'conflict' ? this.#asFound(star, put.current) : { kind: 'ended', lease };

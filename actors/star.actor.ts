@@ -242,12 +242,12 @@ export class StarActor implements StreamHost {
 
   async settleFor(
     streamId: string,
-    star: string,
-    epoch: number,
-    signal: AbortSignal,
+    { star, epoch }: { readonly star: string; readonly epoch: number },
+    { signal, onFenced }: { readonly signal: AbortSignal; onFenced(): void },
   ): Promise<void> {
     const { fences, settlements } = this.registered;
     await fences.fence({ star, epoch }, { signal });
+    onFenced();
     await settlements.covered(star, epoch, streamId, { signal });
   }
 

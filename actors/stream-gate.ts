@@ -26,6 +26,7 @@ import { lookUpName, readNamedStream, registerStream, removeName } from './names
 import type { StarPorts } from './ports.ts';
 import type { StarHolder } from './star-observer.ts';
 import { readLastRow, type StoredRow } from './ref-rows.ts';
+import { TakeoverMeasure } from './takeover-measure.ts';
 import { untilAvailable } from './until-available.ts';
 import { tenureOf, WriterTenure } from './writer-tenure.ts';
 
@@ -39,7 +40,11 @@ export interface GateHost {
   /** The lease of the incarnation; tells where it is reached, if it listens for other engines. */
   holderOf(star: string, incarnation: string, signal: AbortSignal): Promise<StarHolder | undefined>;
   /** Fences the epoch and covers the stream up to its cut. */
-  settleFor(streamId: string, star: string, epoch: number, signal: AbortSignal): Promise<void>;
+  settleFor(
+    streamId: string,
+    target: { readonly star: string; readonly epoch: number },
+    options: { readonly signal: AbortSignal; onFenced(): void },
+  ): Promise<void>;
 }
 
 /** What an open does about a name that leads nowhere. */
@@ -53,6 +58,7 @@ interface FirstLook {
 
 export class StreamGate {
   readonly #host: GateHost;
+  readonly #measure: TakeoverMeasure;
   readonly #name: string;
   readonly #ifAbsent: IfAbsent;
   readonly #controller = forManyListeners(new AbortController());
@@ -67,6 +73,7 @@ export class StreamGate {
 
   constructor(host: GateHost, name: string, ifAbsent: IfAbsent) {
     this.#host = host;
+    this.#measure = new TakeoverMeasure(host.ports);
     this.#name = name;
     this.#ifAbsent = ifAbsent;
   }
@@ -113,7 +120,9 @@ export class StreamGate {
     effect: (signal: AbortSignal) => Promise<StreamEvent>,
   ) => void {
     return (self, effect) => {
-      runEffect<StreamEvent>(self, this.#controller.signal, effect, (error) => {
+      const step = (signal: AbortSignal): Promise<StreamEvent> =>
+        this.#measure.step(() => effect(signal));
+      runEffect<StreamEvent>(self, this.#controller.signal, step, (error) => {
         this.#failure = error;
         return { type: 'effect.failed', code: error.code };
       });
@@ -232,13 +241,19 @@ export class StreamGate {
 
   #unsettled(tenure: Tenure): StreamEvent {
     this.#predecessor = tenure;
+    if (tenure.star !== this.#host.settings.star) this.#measure.detected();
     return { type: 'gate.unsettled', star: tenure.star, epoch: tenure.epoch };
   }
 
   async settlePredecessor(): Promise<StreamEvent> {
     assert(this.#predecessor !== undefined, 'a predecessor is settled after it was found');
     const { star, epoch } = this.#predecessor;
-    await this.#host.settleFor(this.record.stream, star, epoch, this.#controller.signal);
+    await this.#host.settleFor(
+      this.record.stream,
+      { star, epoch },
+      { signal: this.#controller.signal, onFenced: () => this.#measure.fenced() },
+    );
+    this.#measure.settled();
     return { type: 'predecessor.settled' };
   }
 
@@ -261,6 +276,7 @@ export class StreamGate {
       const last = await untilAvailable(ports, signal, () => this.#lastRow());
       this.#found = { tail: last?.row.end ?? 0, state: last?.row.state ?? INITIAL_STREAM_STATE };
     }
+    this.#measure.opened();
     return { type: 'tail.found', tail: this.#found.tail };
   }
 

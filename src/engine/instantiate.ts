@@ -2,6 +2,7 @@
 import { access } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { EngineError } from '../lib/errors.ts';
+import { RoundTripMeter } from '../lib/round-trips.ts';
 import { Metrics } from '../lib/metrics.ts';
 import { parseRecordValue, setRecord } from '../protocol/records.ts';
 import type { ResolvedSettings } from '../protocol/settings.ts';
@@ -20,6 +21,7 @@ import { inlineCompute } from '../workers/inline.ts';
 import { pooledCompute } from '../workers/pool.ts';
 import type { StarPorts } from '../../actors/ports.ts';
 import type { Components, DirectoryComponents } from './components.ts';
+import { meteredBuckets, meteredMetastore } from './metered.ts';
 
 export interface Instantiated {
   readonly ports: StarPorts;
@@ -53,8 +55,11 @@ export async function instantiate(
       ? memoryStores(components.id)
       : await directoryStores(components.root, options.mode);
   const byName = new Map<string, BucketStore>();
+  const roundTrips = settings.meterRoundTrips ? new RoundTripMeter() : undefined;
+  const metered = roundTrips === undefined ? undefined : meteredBuckets(roundTrips);
   const openBuckets = async (wanted: Components): Promise<readonly BucketStore[]> => {
-    const opened = await stores.open(wanted);
+    const stored = await stores.open(wanted);
+    const opened = metered === undefined ? stored : stored.map(metered);
     for (const bucket of opened) byName.set(bucket.name, bucket);
     return opened;
   };
@@ -62,7 +67,7 @@ export async function instantiate(
     const buckets = await openBuckets(components);
     for (const name of await namesOfSets(stores.metastore)) {
       const bucket = byName.has(name) ? undefined : await stores.openNamed(name);
-      if (bucket !== undefined) byName.set(name, bucket);
+      if (bucket !== undefined) byName.set(name, metered?.(bucket) ?? bucket);
     }
     const compute = computeOf(settings);
     const ports: StarPorts = {
@@ -70,7 +75,11 @@ export async function instantiate(
       random: systemRandom(),
       processes: systemProcesses(),
       compute,
-      metastore: stores.metastore,
+      metastore:
+        roundTrips === undefined
+          ? stores.metastore
+          : meteredMetastore(stores.metastore, roundTrips),
+      ...(roundTrips === undefined ? {} : { roundTrips }),
       log: options.log ?? SILENT_LOG,
       metrics: new Metrics(),
       buckets,

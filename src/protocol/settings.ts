@@ -53,6 +53,8 @@ const settingsSchema = v.strictObject({
   supersede: v.optional(v.boolean(), false),
   /** Deadline of waits that the caller gave none, close included; reads have none; 0: no deadline. */
   defaultTimeoutMillis: v.optional(integer(0, 3_600_000), 30_000),
+  /** Counts the round trips of takeovers (`takeover.roundTrips`); costs some speed. */
+  meterRoundTrips: v.optional(v.boolean(), false),
   /** Checksum work goes to worker threads from this size on; 0 threads: never. */
   computeThreads: v.optional(integer(0, 16), 1),
   computeThresholdBytes: v.optional(integer(1, 1024 * MIB), MIB),

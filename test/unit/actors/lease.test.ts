@@ -486,7 +486,13 @@ describe('registering', () => {
 
 describe('observing stars', () => {
   const observer = (host: string): StarObserver =>
-    new StarObserver({ metastore: store, clock, random, processes: processOn(host) });
+    new StarObserver({
+      metastore: store,
+      clock,
+      random,
+      processes: processOn(host),
+      log: SILENT_LOG,
+    });
 
   it('tells absent, held and ended, and which incarnation', async () => {
     const eye = observer('h2');
