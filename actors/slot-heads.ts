@@ -18,7 +18,7 @@ import { anyCopy } from './copies.ts';
 import type { CopyAnswer, CopyOptions, CopyResult } from './copies.ts';
 import type { StarPorts } from './ports.ts';
 
-type HeadPorts = Pick<StarPorts, 'clock' | 'log' | 'metrics'>;
+type HeadPorts = Pick<StarPorts, 'clock' | 'log' | 'metrics' | 'roundTrips'>;
 
 export interface FlightHead {
   readonly preamble: Preamble;
@@ -94,7 +94,8 @@ export async function readHeads(
   const { star, epoch, nonce } = record;
   const failed: HeadsOutcome[] = [];
   const { signal } = options;
-  await forEachBounded(missingSlots(plan), options.concurrency, async (slot) => {
+  const inTurn = ports.roundTrips?.fork() ?? (<T>(piece: () => Promise<T>) => piece());
+  const readOne = async (slot: number): Promise<void> => {
     if (failed.length > 0) return;
     const poisoned: SetBucket[] = [];
     const onPoison = (bucket: SetBucket): void => void poisoned.push(bucket);
@@ -107,7 +108,10 @@ export async function readHeads(
       const poisonedIn = await namesOfConfirmed(poisoned, signal);
       failed.push({ kind: 'missing', slot, poisonedIn });
     } else failed.push({ kind: 'unavailable', slot, cause: result.cause });
-  });
+  };
+  await forEachBounded(missingSlots(plan), options.concurrency, (slot) =>
+    inTurn(() => readOne(slot)),
+  );
   return failed[0] ?? { kind: 'read' };
 }
 

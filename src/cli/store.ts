@@ -1,6 +1,7 @@
 /** Options that say where the data is and how it is kept, and the engines they open. */
 import { Option, type Command } from 'commander';
 import { existsSync } from 'node:fs';
+import type { ListenOptions } from '../engine/forwarding/listen-options.ts';
 import type { Engine, FenceProgress, ReadOnlyEngine } from '../engine/api.ts';
 import type { ExplainedSlot, FenceReport } from '../engine/operator.ts';
 import { EngineError } from '../lib/errors.ts';
@@ -35,6 +36,8 @@ export interface OpenHooks {
   readonly onFenceProgress?: (progress: FenceProgress) => void;
   /** Settings for which there is no option. */
   readonly settings?: EngineSettings;
+  /** Listens for other engines of the same data, and forwards to them. */
+  readonly listen?: ListenOptions;
   /** Gives up the opening. */
   readonly signal?: AbortSignal;
 }

@@ -18,6 +18,24 @@ export class RoundTripMeter {
     return this.#flow.run(flow, work);
   }
 
+  /**
+   * For work that is done some at a time and does not wait for each other: every piece counts from
+   * where this was called, however late its turn comes.
+   */
+  fork(): <T>(piece: () => Promise<T>) => Promise<T> {
+    const flow = this.#flow.getStore();
+    if (flow === undefined) return (piece) => piece();
+    const { depth } = flow;
+    return async (piece) => {
+      const own: Flow = { depth };
+      try {
+        return await this.#flow.run(own, piece);
+      } finally {
+        flow.depth = Math.max(flow.depth, own.depth);
+      }
+    };
+  }
+
   /** One call to storage or metastore. */
   async call<T>(call: () => Promise<T>): Promise<T> {
     const flow = this.#flow.getStore();

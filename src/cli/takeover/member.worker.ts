@@ -46,7 +46,7 @@ async function run(config: MemberConfig, signal: AbortSignal): Promise<void> {
   const { store, settings, peerToken, streams } = config;
   const corpus = loadCorpus(config.files);
   const engine = await engineDoor.openEngine(store, {
-    ...(settings === undefined ? {} : { settings }),
+    settings: { ...settings, meterRoundTrips: true },
     log: watchingLog(),
     listen: { token: peerToken },
   });

@@ -15,6 +15,23 @@ describe('RoundTripMeter', () => {
     expect(flow.depth).toBe(3);
   });
 
+  it('counts pieces that only wait for their turn from where they were begun', async () => {
+    const meter = new RoundTripMeter();
+    const flow: Flow = { depth: 0 };
+    await meter.within(flow, async () => {
+      await trip(meter);
+      const fork = meter.fork();
+      for (let turn = 0; turn < 3; turn++) {
+        await fork(async () => {
+          await trip(meter);
+          await trip(meter);
+        });
+      }
+      await trip(meter);
+    });
+    expect(flow.depth).toBe(4);
+  });
+
   it('counts failed calls, and calls of other flows not at all', async () => {
     const meter = new RoundTripMeter();
     const [one, other]: Flow[] = [{ depth: 0 }, { depth: 0 }];
