@@ -3,7 +3,7 @@ import { EngineError, type ErrorKind } from '../lib/errors.ts';
 /** Every exit code of the command line. `--help` and docs/operating.md print this table. */
 export const EXIT_CODES = {
   ok: { code: 0, meaning: 'done; what was checked is in order' },
-  failed: { code: 1, meaning: 'damage, loss or a bug was found' },
+  failed: { code: 1, meaning: 'damage, loss or a bug was found, or output could not be written' },
   usage: { code: 2, meaning: 'bad usage or bad input; fix the call, nothing was written for it' },
   conflict: {
     code: 3,

@@ -10,8 +10,14 @@ const shutdown = new Shutdown((code) => process.exit(code));
 shutdown.listen(process);
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-    shutdown.stop('broken pipe');
+    if (error.code === 'EPIPE') shutdown.stop('broken pipe');
+    else if (!shutdown.signal.aborted) {
+      // A full disk, for example: what was printed is cut off, and the exit code must say so.
+      if (stream === process.stdout) {
+        process.stderr.write(`asterlog: standard output cannot be written: ${error.message}\n`);
+      }
+      shutdown.stop('output failed');
+    }
   });
 }
 

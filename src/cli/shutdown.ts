@@ -6,13 +6,14 @@
 import { setMaxListeners } from 'node:events';
 import { EXIT_CODES } from './exit-codes.ts';
 
-export type StopReason = 'SIGINT' | 'SIGTERM' | 'broken pipe';
+export type StopReason = 'SIGINT' | 'SIGTERM' | 'broken pipe' | 'output failed';
 
 const EXIT_OF_REASON: Readonly<Record<StopReason, number>> = {
   SIGINT: EXIT_CODES.interrupted.code,
   SIGTERM: EXIT_CODES.terminated.code,
   // Whoever closed the pipe has seen enough: `asterlog read s | head` is no failure.
   'broken pipe': EXIT_CODES.ok.code,
+  'output failed': EXIT_CODES.failed.code,
 };
 
 /** The part of `process` that is used. */
@@ -46,7 +47,7 @@ export class Shutdown {
   stop(reason: StopReason): void {
     if (this.#reason !== undefined) {
       // A pipe breaks once a write; only people who ask twice want no more waiting.
-      if (reason !== 'broken pipe') this.#exit(EXIT_OF_REASON[reason]);
+      if (reason === 'SIGINT' || reason === 'SIGTERM') this.#exit(EXIT_OF_REASON[reason]);
       return;
     }
     this.#reason = reason;

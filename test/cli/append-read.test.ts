@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -131,4 +131,44 @@ describe('pipes', () => {
     reading.child.stdout?.destroy();
     expect(await reading.finished).toMatchObject({ code: 0, stderr: '' });
   });
+});
+
+describe('bad inputs and outputs', () => {
+  it('a missing input is found before anything is created or appended', async () => {
+    const root = freshRoot();
+    const done = await run(['append', '--stream', 's', '--json', ...root, LICENSE, '/nowhere/x']);
+    expect(done.code).toBe(2);
+    expect(JSON.parse(done.stderr)).toMatchObject({
+      error: { code: 'INVALID_OPTION', sideEffects: 'none', details: { value: '/nowhere/x' } },
+    });
+    expect(existsSync(root[1]!)).toBe(false);
+  });
+
+  it('a file in place of the data directory is a bad option, not something to wait for', async () => {
+    const file = join(temporaryFolder(), 'file');
+    writeFileSync(file, 'text');
+    const done = await run(['append', '--stream', 's', '--root', file, '--json'], 'line\n');
+    expect(done.code).toBe(2);
+    expect(JSON.parse(done.stderr)).toMatchObject({ error: { code: 'INVALID_OPTION' } });
+  });
+
+  it.runIf(existsSync('/dev/full'))(
+    'a full output device ends with one line and exit code 1',
+    async () => {
+      const root = freshRoot();
+      await run(['append', '--stream', 's', ...root, LICENSE]);
+      const full = openSync('/dev/full', 'w');
+      try {
+        const { code, stderr } = await run(['read', 's', ...root], '', { stdout: full });
+        expect({ code, stderr }).toMatchObject({
+          code: 1,
+          stderr: expect.stringMatching(
+            /^asterlog: standard output cannot be written: ENOSPC.*\n$/,
+          ) as string,
+        });
+      } finally {
+        closeSync(full);
+      }
+    },
+  );
 });

@@ -23,16 +23,19 @@ export interface Running {
 }
 
 /** Starts the built command line; it does not outlive the test. */
-export function start(args: readonly string[]): Running {
+export function start(
+  args: readonly string[],
+  options: { readonly stdout?: number } = {},
+): Running {
   const child = spawn(process.execPath, [CLI, ...args], {
-    stdio: 'pipe',
+    stdio: ['pipe', options.stdout ?? 'pipe', 'pipe'],
     env: { ...process.env, NO_COLOR: '1' },
   });
   onTestFinished(() => void child.kill('SIGKILL'));
   const out: string[] = [];
   const err: string[] = [];
-  child.stdout.setEncoding('utf8').on('data', (text: string) => out.push(text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => err.push(text));
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => out.push(text));
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => err.push(text));
   const finished = new Promise<Finished>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', (code) => {
@@ -48,7 +51,7 @@ export function start(args: readonly string[]): Running {
         const look = (): void => {
           if (out.join('').includes(text)) resolve();
         };
-        child.stdout.on('data', look);
+        child.stdout?.on('data', look);
         void finished.then(({ stderr }) => {
           reject(new Error(`ended without printing ${text}: ${stderr}`));
         });
@@ -58,8 +61,12 @@ export function start(args: readonly string[]): Running {
 }
 
 /** Runs to the end with this input. */
-export function run(args: readonly string[], input: string | Uint8Array = ''): Promise<Finished> {
-  const { child, finished } = start(args);
+export function run(
+  args: readonly string[],
+  input: string | Uint8Array = '',
+  options: { readonly stdout?: number } = {},
+): Promise<Finished> {
+  const { child, finished } = start(args, options);
   child.stdin?.on('error', () => undefined);
   child.stdin?.end(input);
   return finished;

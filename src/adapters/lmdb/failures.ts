@@ -14,11 +14,17 @@ const CORRUPT_CODES: ReadonlySet<unknown> = new Set<unknown>([
 export function lmdbError(cause: unknown, summary: string, path: string): EngineError {
   if (EngineError.is(cause)) return cause;
   const reason = (cause as { code?: string | number } | null)?.code;
-  const code: ErrorCode = CORRUPT_CODES.has(reason) ? 'METASTORE_CORRUPT' : 'METASTORE_UNAVAILABLE';
+  const code = codeFor(reason);
   return new EngineError(code, summary, {
     cause,
     details: { path, ...(reason === undefined ? {} : { reason: String(reason) }) },
   });
+}
+
+function codeFor(reason: string | number | undefined): ErrorCode {
+  if (CORRUPT_CODES.has(reason)) return 'METASTORE_CORRUPT';
+  // A file where a directory is meant: waiting does not help.
+  return reason === 'ENOTDIR' ? 'INVALID_OPTION' : 'METASTORE_UNAVAILABLE';
 }
 
 export function closedError(): EngineError {

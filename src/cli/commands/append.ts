@@ -8,7 +8,13 @@ import { sparkline } from '../drawing.ts';
 import { formatBytes, formatCount, formatMillis, formatRate, rounded } from '../numbers.ts';
 import type { Output } from '../output.ts';
 import { integerIn } from '../parse.ts';
-import { fileSource, INPUT_FORMATS, inputBatches, streamSource } from '../records/input.ts';
+import {
+  checkReadable,
+  fileSource,
+  INPUT_FORMATS,
+  inputBatches,
+  streamSource,
+} from '../records/input.ts';
 import type { InputFormat, Source } from '../records/input.ts';
 import { addWriterOptions, type WriterOptions } from '../store.ts';
 import { LiveBlock } from '../terminal.ts';
@@ -60,6 +66,7 @@ export function registerAppend(program: Command, context: Context): void {
 async function append(context: Context, files: string[], options: AppendOptions): Promise<void> {
   const output = outputOf(context, options);
   const sources = files.length === 0 ? ['-'] : files;
+  await checkReadable(sources.filter((path) => path !== '-'));
   const run = new AppendRun(output, options.inFlight);
   try {
     await withEngine(context, options, {}, async (engine: Engine) => {

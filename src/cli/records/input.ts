@@ -1,5 +1,6 @@
 /** Records from files and standard input, in batches that the engine takes. */
 import { createReadStream } from 'node:fs';
+import { access, constants } from 'node:fs/promises';
 import { addAbortSignal, type Readable } from 'node:stream';
 import type { AppendRecord } from '../../engine/api.ts';
 import { meteredBytes } from '../../format/records.ts';
@@ -35,6 +36,20 @@ const MAX_LINE_BYTES: Readonly<Record<InputFormat, number>> = {
 };
 const CHUNK_BYTES = 256 * 1024;
 
+/**
+ * All inputs are looked at before anything is written: one that is missing must not be found after
+ * the others were appended.
+ *
+ * @throws EngineError INVALID_OPTION naming the file
+ */
+export async function checkReadable(paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    await access(path, constants.R_OK).catch((cause: unknown) => {
+      throw unreadable(path, cause);
+    });
+  }
+}
+
 export function fileSource(path: string): Source {
   return { name: path, chunks: (signal) => readFileChunks(path, signal) };
 }
@@ -52,11 +67,15 @@ async function* readFileChunks(path: string, signal: AbortSignal): AsyncGenerato
       yield chunk as Uint8Array;
     }
   } catch (cause) {
-    throw new EngineError('INVALID_OPTION', 'an input cannot be read', {
-      cause,
-      details: { option: 'file', value: path },
-    });
+    throw unreadable(path, cause);
   }
+}
+
+function unreadable(path: string, cause: unknown): EngineError {
+  return new EngineError('INVALID_OPTION', 'an input cannot be read', {
+    cause,
+    details: { option: 'file', value: path },
+  });
 }
 
 /**
