@@ -36,6 +36,31 @@ describe('demo', () => {
     expect((await run(['demo', '--seconds', '1', '--root', root])).code).toBe(0);
   });
 
+  it('shows a takeover by another process with --takeover', async () => {
+    const finished = await run(['demo', '--takeover', '--json', '--seconds', '2']);
+    expect(finished.stderr).toBe('');
+    const figures = documentOf(finished);
+    expect(figures).toMatchObject({
+      ok: true,
+      lost: 0,
+      reused: 0,
+      producerErrors: 0,
+      staleCheckTails: 0,
+    });
+    const measured = [
+      'detectionMillis',
+      'fenceMillis',
+      'settleMillis',
+      'openMillis',
+      'roundTripsAfterDetection',
+      'longestStallMillis',
+      'acknowledged',
+    ];
+    for (const name of measured) expect(figures[name], name).toBeGreaterThan(0);
+    expect(figures['roundTripsAfterDetection']).toBeLessThanOrEqual(20);
+    expect(existsSync(figures['root'] as string)).toBe(false);
+  });
+
   it('ends its writers when it is stopped', async () => {
     const demo = start(['demo', '--seconds', '60']);
     demo.child.stderr?.once('data', () => setTimeout(() => demo.child.kill('SIGTERM'), 500));
