@@ -243,7 +243,7 @@ export class StarActor implements StreamHost {
   async settleFor(
     streamId: string,
     { star, epoch }: { readonly star: string; readonly epoch: number },
-    { signal, onFenced }: { readonly signal: AbortSignal; onFenced(): void },
+    { signal, onFenced }: { readonly signal: AbortSignal; readonly onFenced: () => void },
   ): Promise<void> {
     const { fences, settlements } = this.registered;
     await fences.fence({ star, epoch }, { signal });

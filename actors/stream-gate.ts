@@ -43,7 +43,7 @@ export interface GateHost {
   settleFor(
     streamId: string,
     target: { readonly star: string; readonly epoch: number },
-    options: { readonly signal: AbortSignal; onFenced(): void },
+    options: { readonly signal: AbortSignal; readonly onFenced: () => void },
   ): Promise<void>;
 }
 

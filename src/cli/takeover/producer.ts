@@ -54,7 +54,7 @@ export interface ProducerInput {
   readonly producer: number;
   readonly stream: SharedStream;
   readonly signal: AbortSignal;
-  report(report: MemberReport): void;
+  readonly report: (report: MemberReport) => void;
 }
 
 /** Appends until the signal fires; reports `gaveUp` and ends when a batch fails for `retryMillis`. */
@@ -74,11 +74,16 @@ export async function produce(input: ProducerInput): Promise<void> {
         report({ kind: 'gaveUp', producer, code: outcome.code });
         return;
       }
-      if (signal.aborted) return;
       await sleep(PAUSE_MILLIS);
+      if (isOver(signal)) return;
     }
     line = (line + config.batchRecords) % corpus.lines.length;
   }
+}
+
+/** Asked again after a wait: what was false before may be true now. */
+function isOver(signal: AbortSignal): boolean {
+  return signal.aborted;
 }
 
 async function tryOnce(
@@ -122,7 +127,7 @@ export interface TailCheckInput {
   readonly index: number;
   readonly everyMillis: number;
   readonly signal: AbortSignal;
-  report(report: MemberReport): void;
+  readonly report: (report: MemberReport) => void;
 }
 
 /** Asks for the tail again and again; what it answers is judged by the parent. */
