@@ -1,4 +1,5 @@
-import { toEngineError } from '../src/lib/errors.ts';
+import { forEachBounded } from '../src/lib/bounded.ts';
+import { toEngineError, type EngineError } from '../src/lib/errors.ts';
 import { linkedSignal } from '../src/lib/wait.ts';
 import type { EpochActor } from './epoch.actor.ts';
 import type { StarPorts } from './ports.ts';
@@ -10,20 +11,57 @@ const COPIES_MILLIS = 2_000;
 /** Streams that one drain finishes at a time. */
 const FINISH_PARALLEL = 32;
 
-/** Finishes every stream, busiest first, as far as the deadline allows. */
+/** How far a drain got; `inLimbo` ones are tried again until they are released or taken over. */
+export interface DrainProgress {
+  readonly streams: number;
+  readonly finished: number;
+  readonly inLimbo: number;
+}
+
+/**
+ * Finishes every stream, busiest first, as far as the deadline allows. One whose Finish fails keeps
+ * no other waiting.
+ */
 export async function finishStreams(
   streams: ReadonlyMap<string, StreamActor>,
   deadline: AbortSignal,
-): Promise<void> {
-  const queue = [...streams.values()].sort((a, b) => b.unabsorbedRecords - a.unabsorbedRecords);
-  const next = async (): Promise<void> => {
-    for (let actor = queue.shift(); actor !== undefined; actor = queue.shift()) {
-      if (deadline.aborted) return;
-      if (actor.isLeading) actor.finish('released');
-      await actor.ended({ signal: deadline }).catch(() => undefined);
-    }
+  options: {
+    /** What callers of the streams are answered meanwhile. */
+    readonly refusal?: () => EngineError;
+    readonly onProgress?: ((progress: DrainProgress) => void) | undefined;
+  } = {},
+): Promise<DrainProgress> {
+  const all = [...streams.values()].sort((a, b) => b.unabsorbedRecords - a.unabsorbedRecords);
+  const stuck = new Set<StreamActor>();
+  let finished = 0;
+  const tell = (): DrainProgress => {
+    const progress = { streams: all.length, finished, inLimbo: stuck.size };
+    options.onProgress?.(progress);
+    return progress;
   };
-  await Promise.all(Array.from({ length: FINISH_PARALLEL }, next));
+  await forEachBounded(all, FINISH_PARALLEL, async (actor) => {
+    if (deadline.aborted) return;
+    // An open under way ends first: only who leads can finish.
+    await actor.opened({ signal: deadline }).catch(() => undefined);
+    if (actor.isLeading) actor.finish('released', options.refusal?.());
+    const how = await actor.departed({ signal: deadline }).catch(() => undefined);
+    if (how === 'ended') finished++;
+    else if (how === 'limbo') stuck.add(actor);
+    tell();
+  });
+  await Promise.all(
+    [...stuck].map(async (actor) => {
+      const ended = await actor.ended({ signal: deadline }).then(
+        () => true,
+        () => false,
+      );
+      if (!ended) return;
+      stuck.delete(actor);
+      finished++;
+      tell();
+    }),
+  );
+  return { streams: all.length, finished, inLimbo: stuck.size };
 }
 
 /** Ends the epoch cleanly, as far as the deadline allows. */

@@ -30,6 +30,26 @@ export function limboError(name: string): EngineError {
   );
 }
 
+export function drainingError(star: string): EngineError {
+  return new EngineError('ENGINE_DRAINING', 'this engine gives its streams away: open elsewhere', {
+    details: { star },
+    retryAfterMillis: 1_000,
+  });
+}
+
+export function handedOffError(name: string, star: string): EngineError {
+  return new EngineError('STREAM_HELD', 'this stream was handed to another star', {
+    details: { name, star },
+    retryAfterMillis: 1_000,
+  });
+}
+
+export function notLeadingError(name: string, star: string): EngineError {
+  return new EngineError('NOT_LEADING', 'this engine does not lead the stream', {
+    details: { name, star },
+  });
+}
+
 export function abandonedError(abandonedStreams: number): EngineError {
   return new EngineError(
     'DEADLINE_EXCEEDED',

@@ -22,6 +22,7 @@ import { Flight } from './flight.ts';
 import type { StarPorts } from './ports.ts';
 import { recoverChain, type RecoveryResult } from './recovery.ts';
 import { createStarChart } from './star-chart.ts';
+import { StarDepartures } from './star-departures.ts';
 import { closeEpoch, finishStreams } from './star-drain.ts';
 import {
   abandonedError,
@@ -52,6 +53,7 @@ export class StarActor implements StreamHost {
   readonly pool: ArenaPool;
   /** Streams by name, from their open to the end of their leadership. */
   readonly streams = new Map<string, StreamActor>();
+  readonly departures: StarDepartures;
   settings: ResolvedSettings;
   readonly #options: StarOptions;
   readonly #controller = forManyListeners(new AbortController());
@@ -86,6 +88,7 @@ export class StarActor implements StreamHost {
     this.pool.onRoom = () => this.admission.drain();
     this.#serving.promise.catch(() => undefined);
     this.#recovered.promise.catch(() => undefined);
+    this.departures = new StarDepartures(this, this.#controller.signal);
     this.#turnover = new StarTurnover(this, {
       mint: () => this.#mint(),
       useEpoch: (epoch) => {
@@ -186,11 +189,13 @@ export class StarActor implements StreamHost {
   async open(name: string, options: WaitOptions, ifAbsent?: IfAbsent): Promise<StreamActor> {
     for (;;) {
       this.throwIfNotServing();
+      this.departures.throwIfDraining();
       // A claim for an epoch that has ended would only have to be made again.
       if (this.#turnover.halt.isHalted) {
         await waitFor(this.ports.clock, this.rolled(), options, 'open');
         continue;
       }
+      if (!this.streams.has(name)) await this.departures.admitOpen(name, options.signal);
       let actor = this.streams.get(name);
       if (actor?.isInLimbo === true) throw limboError(name);
       if (actor?.isFinishing === true) {
@@ -224,7 +229,12 @@ export class StarActor implements StreamHost {
     else actor.opened({}).then(finishIfUnused, () => undefined);
   }
 
+  onLimbo(actor: StreamActor): void {
+    this.departures.noteLimbo(actor);
+  }
+
   onEnded(actor: StreamActor): void {
+    if (actor.wasInLimbo) this.departures.clearLimbo(actor);
     if (this.streams.get(actor.name) === actor) this.streams.delete(actor.name);
   }
 

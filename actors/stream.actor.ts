@@ -21,6 +21,7 @@ import {
   type AppendsLeader,
 } from './stream-appends.ts';
 import { closedStreamError, deletedError, droppedError, movedError } from './stream-errors.ts';
+import { StreamDeparture, type Departure } from './stream-departure.ts';
 import { StreamFinish } from './stream-finish.ts';
 import { StreamGate, type GateHost, type IfAbsent } from './stream-gate.ts';
 import type { StreamSession } from './stream-sessions.ts';
@@ -32,6 +33,8 @@ export interface StreamHost extends GateHost, AppendsHost {
   rolled(): Promise<void>;
   /** Resolves with the end of the stream's rows once they reach the cut of an epoch of this star. */
   coverFor(streamId: string, epoch: number, signal: AbortSignal): Promise<number>;
+  /** A Finish failed for the first time. */
+  onLimbo(actor: StreamActor): void;
   /** The actor has ended; it is not found under its name any more. */
   onEnded(actor: StreamActor): void;
 }
@@ -49,6 +52,7 @@ export class StreamActor implements AppendsLeader, LeaderState {
   #entering: Promise<void> | undefined;
   #refusal: EngineError | undefined;
   #left: StreamOutcome | undefined;
+  readonly #departure: StreamDeparture;
   /** Handles that callers hold; the last one to close finishes. */
   handleCount = 0;
 
@@ -61,6 +65,7 @@ export class StreamActor implements AppendsLeader, LeaderState {
     this.#host = host;
     this.#gate = new StreamGate(host, name, ifAbsent);
     this.#appends = new StreamAppends(host, this);
+    this.#departure = new StreamDeparture(host.ports, name);
     this.#opened.promise.catch(() => undefined);
     this.#machine = this.#createMachine();
   }
@@ -113,6 +118,16 @@ export class StreamActor implements AppendsLeader, LeaderState {
     return snapshot.matches('finishing') || snapshot.matches('cleaning') || this.isInLimbo;
   }
 
+  /** Present from the request of a Finish to its end. */
+  get departure(): Departure | undefined {
+    return this.isFinishing ? this.#departure.status : undefined;
+  }
+
+  /** Whether a Finish failed once; it is tried until it succeeds or the tenure is over. */
+  get wasInLimbo(): boolean {
+    return this.#departure.wasInLimbo;
+  }
+
   lastTrouble(): EngineError | undefined {
     return this.#appends.lastTrouble();
   }
@@ -144,6 +159,15 @@ export class StreamActor implements AppendsLeader, LeaderState {
   /** Resolves when leadership has ended, in whichever way. */
   ended(options: WaitOptions): Promise<void> {
     return waitFor(this.#host.ports.clock, this.#ended.promise, options, 'close');
+  }
+
+  /** Resolves when leadership has ended, or when a Finish failed and is tried again. */
+  departed(options: WaitOptions): Promise<'ended' | 'limbo'> {
+    const either = Promise.race([
+      this.#ended.promise.then(() => 'ended' as const),
+      this.#departure.stuck.then(() => 'limbo' as const),
+    ]);
+    return waitFor(this.#host.ports.clock, either, options, 'close');
   }
 
   /** @throws EngineError as `StreamAppends.submit` does. */
@@ -231,6 +255,7 @@ export class StreamActor implements AppendsLeader, LeaderState {
     this.#refuse(
       refusal ?? (outcome === 'deleted' ? deletedError(this.name) : closedStreamError(this.name)),
     );
+    this.#departure.requested();
     sendTo<StreamEvent>(this.#machine, { type: 'finish.requested', outcome });
   }
 
@@ -292,6 +317,14 @@ export class StreamActor implements AppendsLeader, LeaderState {
     return answer;
   }
 
+  #park(): void {
+    const isFirst = !this.wasInLimbo;
+    const failure = this.#gate.failure();
+    this.#departure.parked(failure);
+    this.#opened.reject(failure);
+    if (isFirst) this.#host.onLimbo(this);
+  }
+
   #createMachine(): ActorRefFrom<typeof streamMachine> {
     const gate = this.#gate;
     const run = gate.effects<StreamEvent>();
@@ -312,6 +345,7 @@ export class StreamActor implements AppendsLeader, LeaderState {
         leaveWriter: ({ self, context }) =>
           run(self, () => this.#leaveWriter(context.outcome ?? 'released')),
         cleanUp: ({ self }) => run(self, () => this.#finish!.cleanUp()),
+        park: () => this.#park(),
         stopServing: () => this.#refuse(closedStreamError(this.name)),
       },
     });
@@ -322,9 +356,7 @@ export class StreamActor implements AppendsLeader, LeaderState {
     });
     actor.subscribe({
       next: (snapshot) => {
-        if (snapshot.matches('failed') || snapshot.matches('limbo')) {
-          this.#opened.reject(gate.failure());
-        }
+        if (snapshot.matches('failed')) this.#opened.reject(gate.failure());
       },
       complete: () => {
         this.#entered?.removeTail(this.record.stream);

@@ -23,12 +23,12 @@ type Unwritten<T> = T extends unknown ? Omit<T, 'attempt'> : never;
 
 export class WriterTenure {
   readonly #ports: WriterPorts;
-  readonly #signal: AbortSignal;
+  readonly #signal: AbortSignal | undefined;
   readonly #key: string;
   #rival: MetaEntry | undefined;
   #seen: { readonly record: WriterRecord; readonly version: MetaVersion } | undefined;
 
-  constructor(ports: WriterPorts, streamId: string, signal: AbortSignal) {
+  constructor(ports: WriterPorts, streamId: string, signal: AbortSignal | undefined) {
     this.#ports = ports;
     this.#signal = signal;
     this.#key = writerKey(streamId);

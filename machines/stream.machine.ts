@@ -63,6 +63,7 @@ export const streamMachine = setup({
     markTail: noEffect,
     leaveWriter: noEffect,
     cleanUp: noEffect,
+    park: noEffect,
     stopServing: noEffect,
     // Bookkeeping.
     rememberStream: assign(({ event }) =>
@@ -176,7 +177,7 @@ export const streamMachine = setup({
       },
     },
     limbo: {
-      entry: 'countLimbo',
+      entry: ['countLimbo', 'park'],
       after: {
         limboRetry: [{ guard: 'isLocated', target: 'finishing' }, { target: 'locating' }],
       },

@@ -1,7 +1,19 @@
 /** The public door of the package: everything users import comes through here. */
-export { createEngine, explainAsOperator, fenceAsOperator, openReader } from './engine/create.ts';
+export {
+  createEngine,
+  explainAsOperator,
+  fenceAsOperator,
+  openReader,
+  releaseAsOperator,
+} from './engine/create.ts';
 export type { CreateEngineOptions, OperatorOptions } from './engine/create.ts';
-export type { ExplainedCell, ExplainedSlot, FenceReport } from './engine/operator.ts';
+export type {
+  ExplainedCell,
+  ExplainedSlot,
+  FenceReport,
+  ReleaseReport,
+  ReleaseRequest,
+} from './engine/operator.ts';
 export { directoryComponents, memoryComponents } from './engine/components.ts';
 export type { Components, DirectoryComponents, MemoryComponents } from './engine/components.ts';
 export type * from './engine/api.ts';

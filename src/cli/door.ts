@@ -1,6 +1,12 @@
 /** The way from the command line's options to engines over a data directory. */
 import { directoryComponents, type Components } from '../engine/components.ts';
-import { createEngine, explainAsOperator, fenceAsOperator, openReader } from '../engine/create.ts';
+import {
+  createEngine,
+  explainAsOperator,
+  fenceAsOperator,
+  openReader,
+  releaseAsOperator,
+} from '../engine/create.ts';
 import { settingsOf, type EngineDoor, type StoreOptions } from './store.ts';
 
 export const engineDoor: EngineDoor = {
@@ -12,6 +18,8 @@ export const engineDoor: EngineDoor = {
     }),
   openReader: (options) => openReader(dataOf(options)),
   fence: (options, target, hooks) => fenceAsOperator({ ...dataOf(options), ...hooks }, target),
+  release: (options, request, hooks) =>
+    releaseAsOperator({ ...dataOf(options), ...hooks }, request),
   explain: (options, target, hooks) => explainAsOperator({ ...dataOf(options), ...hooks }, target),
 };
 

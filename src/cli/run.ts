@@ -7,6 +7,8 @@ import { registerDemo } from './commands/demo.ts';
 import { registerExplain } from './commands/explain.ts';
 import { registerFence } from './commands/fence.ts';
 import { registerRead } from './commands/read.ts';
+import { registerRelease } from './commands/release.ts';
+import { registerSetToken } from './commands/set-token.ts';
 import { registerStatus } from './commands/status.ts';
 import { registerStreams } from './commands/streams.ts';
 import { registerTail } from './commands/tail.ts';
@@ -75,6 +77,8 @@ function buildProgram(version: string, context: Context): Command {
     registerCheck,
     registerFence,
     registerExplain,
+    registerRelease,
+    registerSetToken,
   ];
   for (const register of registers) register(program, context);
   program.addHelpText('after', `\nExit codes:\n${exitCodeLines().join('\n')}\n`);

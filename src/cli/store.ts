@@ -3,7 +3,12 @@ import { Option, type Command } from 'commander';
 import { existsSync } from 'node:fs';
 import type { ListenOptions } from '../engine/forwarding/listen-options.ts';
 import type { Engine, FenceProgress, ReadOnlyEngine } from '../engine/api.ts';
-import type { ExplainedSlot, FenceReport } from '../engine/operator.ts';
+import type {
+  ExplainedSlot,
+  FenceReport,
+  ReleaseReport,
+  ReleaseRequest,
+} from '../engine/operator.ts';
 import { EngineError } from '../lib/errors.ts';
 import type { WaitOptions } from '../lib/wait.ts';
 import type { Log } from '../ports/log.ts';
@@ -51,6 +56,11 @@ export interface EngineDoor {
     target: { readonly star: string; readonly epoch: number },
     hooks: WaitOptions & { readonly onFenceProgress: (progress: FenceProgress) => void },
   ): Promise<FenceReport>;
+  release(
+    options: StoreOptions,
+    request: Omit<ReleaseRequest, 'basin'>,
+    hooks: WaitOptions & { readonly onFenceProgress: (progress: FenceProgress) => void },
+  ): Promise<ReleaseReport>;
   explain(
     options: StoreOptions,
     target: { readonly star: string; readonly epoch: number; readonly slot: number },

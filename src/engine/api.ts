@@ -194,10 +194,62 @@ export interface Engine extends AsyncDisposable {
    * @throws EngineError INVALID_OPTION; LEASE_LOST, CLOSED; DEADLINE_EXCEEDED (the roll goes on).
    */
   roll(request?: RollOptions): Promise<{ readonly epoch: number }>;
+  /**
+   * Gives the stream to another star: waits for what is in flight, covers it, marks the release. When
+   * this resolves the release is durable and that star opens the stream at once, by its own `open`;
+   * handles here answer STREAM_HELD naming it. This engine takes the stream again only after the other
+   * star led it, or when it did not come within ten seconds.
+   *
+   * @returns the tail at which the stream was released.
+   * @throws EngineError NOT_LEADING, STAR_UNKNOWN, INVALID_OPTION (nothing was done); STREAM_IN_LIMBO,
+   *   ABORTED, DEADLINE_EXCEEDED (the release goes on); FENCED (another star leads already).
+   */
+  handoff(name: string, star: string, options?: WaitOptions): Promise<{ readonly tail: number }>;
+  /**
+   * Gives every stream away, the busiest first, and takes none any more: calls answer ENGINE_DRAINING.
+   * The engine stays registered until it is closed.
+   *
+   * @throws EngineError ABORTED, DEADLINE_EXCEEDED (the drain goes on).
+   */
+  drain(options?: DrainOptions): Promise<DrainProgress>;
   metrics(): MetricsSnapshot;
   /** Chains, epochs and cursors as the metastore holds them. */
   status(options?: WaitOptions): Promise<EngineStatus>;
   close(options?: WaitOptions): Promise<void>;
+}
+
+export interface DrainOptions extends WaitOptions {
+  /** Called after each stream that was released, taken over or parked in limbo. Must not throw. */
+  readonly onProgress?: (progress: DrainProgress) => void;
+}
+
+export interface DrainProgress {
+  readonly streams: number;
+  readonly finished: number;
+  /** Could not be released yet; tried again every five seconds. */
+  readonly inLimbo: number;
+}
+
+/** A stream on its way out of leadership. */
+export interface DepartureStatus {
+  readonly name: string;
+  /** `limbo`: a try to release it failed; opens answer STREAM_IN_LIMBO until one succeeds. */
+  readonly state: 'finishing' | 'limbo';
+  /** Wall-clock milliseconds. */
+  readonly sinceMillis: number;
+  readonly failures: number;
+  readonly code?: string;
+  readonly message?: string;
+}
+
+/** A stream in limbo, as its star noted it for others. */
+export interface LimboStatus {
+  readonly name: string;
+  readonly id: string;
+  readonly epoch: number;
+  readonly sinceMillis: number;
+  readonly code: string;
+  readonly message: string;
 }
 
 export interface RollOptions extends WaitOptions {
@@ -246,6 +298,8 @@ export interface EngineStatus {
     readonly tail: number;
     readonly absorbed: number;
   }[];
+  /** Streams whose leadership ends, those in limbo first. */
+  readonly departing: readonly DepartureStatus[];
   readonly next: number;
   readonly released: number;
   readonly checkpoint: number;
@@ -269,6 +323,8 @@ export interface HaltStatus {
 export interface ChainStatus {
   readonly star: string;
   readonly epochs: readonly EpochStatus[];
+  /** Streams that the star could not release yet. */
+  readonly limbo: readonly LimboStatus[];
 }
 
 /** What the buckets hold of one slot; `undecided` when too few of them answered. */

@@ -1,7 +1,7 @@
 /** Checks of options that callers pass to an engine. */
 import * as v from 'valibot';
 import { LIMITS } from '../protocol/limits.ts';
-import { streamConfig, type StreamConfig } from '../protocol/records.ts';
+import { starName, streamConfig, type StreamConfig } from '../protocol/records.ts';
 import { optionError } from '../protocol/settings.ts';
 
 const partialConfig = v.partial(streamConfig);
@@ -53,4 +53,22 @@ export function checkRollOptions(options: unknown): v.InferOutput<typeof rollOpt
   const parsed = v.safeParse(rollOptions, options);
   if (!parsed.success) throw optionError('roll', parsed.issues[0]);
   return parsed.output;
+}
+
+const drainOptions = v.strictObject({
+  onProgress: v.optional(v.function()),
+  signal: v.optional(v.instance(AbortSignal)),
+  timeoutMillis: v.optional(v.pipe(v.number(), v.minValue(0))),
+});
+
+/** @throws EngineError INVALID_OPTION */
+export function checkDrainOptions(options: unknown): void {
+  const parsed = v.safeParse(drainOptions, options);
+  if (!parsed.success) throw optionError('drain', parsed.issues[0]);
+}
+
+/** @throws EngineError INVALID_OPTION */
+export function checkStarName(star: unknown): void {
+  const parsed = v.safeParse(starName, star);
+  if (!parsed.success) throw optionError('star', parsed.issues[0]);
 }

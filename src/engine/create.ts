@@ -9,7 +9,15 @@ import { bucketCountOf, checkComponents, type Components } from './components.ts
 import { checkListenOptions, type ListenOptions } from './forwarding/listen-options.ts';
 import { openEngine } from './host.ts';
 import { instantiate } from './instantiate.ts';
-import { explainEpochSlot, fenceEpoch, type ExplainedSlot, type FenceReport } from './operator.ts';
+import {
+  explainEpochSlot,
+  fenceEpoch,
+  releaseStream,
+  type ExplainedSlot,
+  type FenceReport,
+  type ReleaseReport,
+  type ReleaseRequest,
+} from './operator.ts';
 import { openReadOnly } from './read-only.ts';
 
 export interface CreateEngineOptions extends WaitOptions {
@@ -95,6 +103,27 @@ export async function fenceAsOperator(
   try {
     const wait = { signal, timeoutMillis: timeoutMillis ?? settings.defaultTimeoutMillis };
     return await fenceEpoch(ports, target, { ...wait, onProgress: onFenceProgress });
+  } finally {
+    await release();
+  }
+}
+
+/**
+ * Releases a stream that its leader does not give back: `asterlog release`.
+ *
+ * @throws EngineError as `releaseStream` (operator.ts) and `createEngine` do.
+ */
+export async function releaseAsOperator(
+  options: CreateEngineOptions,
+  request: Omit<ReleaseRequest, 'basin'>,
+): Promise<ReleaseReport> {
+  const { components, settings, log, onFenceProgress, signal, timeoutMillis } = check(options);
+  const { ports, release } = await instantiate(components, settings, { log, mode: 'write' });
+  try {
+    const wait = { signal, timeoutMillis: timeoutMillis ?? settings.defaultTimeoutMillis };
+    const { basin } = settings;
+    const target = { ...request, basin };
+    return await releaseStream(ports, target, { ...wait, onProgress: onFenceProgress });
   } finally {
     await release();
   }

@@ -19,7 +19,11 @@ import type { Peers } from '../ports/peers.ts';
 import { listStreamRecords, lookUpStream, registerStream } from '../../actors/names.ts';
 import type { StarPorts } from '../../actors/ports.ts';
 import { StarActor, type StarOptions } from '../../actors/star.actor.ts';
+import type { StreamActor } from '../../actors/stream.actor.ts';
 import type {
+  DepartureStatus,
+  DrainOptions,
+  DrainProgress,
   Engine,
   EngineStatus,
   EpochStatus,
@@ -31,7 +35,13 @@ import type {
   StreamInfo,
   StreamPage,
 } from './api.ts';
-import { checkListOptions, checkRollOptions, checkStreamConfig } from './checks.ts';
+import {
+  checkDrainOptions,
+  checkListOptions,
+  checkRollOptions,
+  checkStarName,
+  checkStreamConfig,
+} from './checks.ts';
 import { checkComponents, type Components } from './components.ts';
 import { holderOf } from './forwarding/forwarder.ts';
 import { PeerLinks } from './forwarding/peer-links.ts';
@@ -193,6 +203,28 @@ export class HostedEngine implements Engine {
     return { epoch };
   }
 
+  async handoff(
+    name: string,
+    star: string,
+    options: WaitOptions = {},
+  ): Promise<{ readonly tail: number }> {
+    this.#throwIfClosed();
+    checkWaitOptions(options);
+    checkStreamName(name);
+    checkStarName(star);
+    throwIfAborted(options.signal, 'handoff');
+    this.#star.throwIfNotServing();
+    return this.#star.departures.handoff(name, star, this.#withDefault(options));
+  }
+
+  async drain(options: DrainOptions = {}): Promise<DrainProgress> {
+    this.#throwIfClosed();
+    checkDrainOptions(options);
+    throwIfAborted(options.signal, 'drain');
+    this.#star.throwIfNotServing();
+    return this.#star.departures.drain(this.#withDefault(options));
+  }
+
   metrics(): MetricsSnapshot {
     return this.#star.ports.metrics.snapshot();
   }
@@ -212,6 +244,7 @@ export class HostedEngine implements Engine {
       openStreams: [...this.#star.streams.values()]
         .filter((actor) => actor.isLeading)
         .map(({ name, tail }) => ({ name, tail: tail.end, absorbed: tail.coveredEnd })),
+      departing: departuresOf(this.#star.streams.values()),
       next: writer.next,
       released: writer.released,
       checkpoint: writer.checkpoint,
@@ -269,6 +302,17 @@ export class HostedEngine implements Engine {
     if (this.#closing === undefined) return;
     throw new EngineError('CLOSED', 'the engine was closed', { details: { star: this.star } });
   }
+}
+
+function departuresOf(actors: Iterable<StreamActor>): DepartureStatus[] {
+  const departing: DepartureStatus[] = [];
+  for (const { name, departure } of actors) {
+    if (departure !== undefined) departing.push({ name, ...departure });
+  }
+  // In limbo first, then the oldest.
+  return departing.sort((a, b) =>
+    a.state === b.state ? a.sinceMillis - b.sinceMillis : a.state === 'limbo' ? -1 : 1,
+  );
 }
 
 export function infoOf(record: StreamRecord): StreamInfo {

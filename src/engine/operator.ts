@@ -1,12 +1,17 @@
-/** What operators do to a chain without leading anything: fence an epoch, explain a slot. */
+/** What operators do without leading anything: fence an epoch, explain a slot, release a stream. */
 import { EngineError } from '../lib/errors.ts';
 import type { WaitOptions } from '../lib/wait.ts';
-import { epochKey } from '../protocol/keys.ts';
-import { epochRecord, parseRecordValue, type EpochRecord } from '../protocol/records.ts';
 import { BucketSets } from '../../actors/bucket-set.ts';
 import { explainSlot, type ExplainedSlot } from '../../actors/explain-slot.ts';
 import { FenceActors } from '../../actors/fence.actor.ts';
 import { ensureMetastoreId } from '../../actors/metastore-id.ts';
+import {
+  releaseByForce,
+  type ReleaseActors,
+  type ReleasedStream,
+} from '../../actors/force-release.ts';
+import { lookUpStream } from '../../actors/names.ts';
+import { readEpoch } from '../../actors/read-epoch.ts';
 import type { StarPorts } from '../../actors/ports.ts';
 import { SettlementActors } from '../../actors/settlement.actor.ts';
 import type { FenceProgress } from './api.ts';
@@ -46,11 +51,7 @@ export async function fenceEpoch(
     readonly onProgress?: ((progress: FenceProgress) => void) | undefined;
   } = {},
 ): Promise<FenceReport> {
-  const sets = new BucketSets(ports, await ensureMetastoreId(ports, options));
-  const by = { star: OPERATOR, incarnation: ports.random.hex(16) };
-  const fences = new FenceActors(ports, sets, by);
-  const settlements = new SettlementActors(ports, sets, by);
-  try {
+  return withActors(ports, options, async ({ fences, settlements }) => {
     const fenced = await fences.fence(target, options);
     const settled = await settlements.settle(target, options);
     const { cut, alreadyFenced, rounds, gets, puts, repairs, millis } = fenced;
@@ -67,9 +68,7 @@ export async function fenceEpoch(
       settledStreams: settled.kind === 'settled' ? settled.streams : 0,
       swept: settled.kind === 'settled' && settled.swept,
     };
-  } finally {
-    await Promise.all([fences.close(), settlements.close()]);
-  }
+  });
 }
 
 /**
@@ -93,16 +92,60 @@ export async function explainEpochSlot(
   return explainSlot(set, record, target.slot, options.signal);
 }
 
-async function readEpoch(
+/** What became of a stream that an operator took from its leader. */
+export interface ReleaseReport extends ReleasedStream {
+  readonly name: string;
+  /** Of the epoch that was fenced for it: `gap` when another stream waits for an older epoch (S4). */
+  readonly settlement?: 'settled' | 'gap';
+}
+
+export interface ReleaseRequest {
+  readonly basin: string;
+  readonly name: string;
+  /** `fromLiving` takes it from a star that is alive, too. */
+  readonly force: 'never' | 'fromLiving';
+}
+
+/**
+ * Releases a stream in its leader's name: fences the epoch, covers the stream up to the cut, marks and
+ * releases it, then settles the rest of the epoch. A living leader loses the stream, goes on with its
+ * others in a new epoch, and answers its callers.
+ *
+ * @throws EngineError STREAM_NOT_FOUND, STREAM_HELD; FENCE_UNDECIDED, DATA_LOSS, STREAM_UNSETTLED,
+ *   METASTORE_CORRUPT (nothing was released then); DEADLINE_EXCEEDED, ABORTED
+ */
+export async function releaseStream(
   ports: StarPorts,
-  star: string,
-  epoch: number,
-  signal: AbortSignal | undefined,
-): Promise<EpochRecord> {
-  const key = epochKey(star, epoch);
-  const entry = await ports.metastore.get(key, { signal });
-  if (entry !== undefined) return parseRecordValue(epochRecord, key, entry.value);
-  throw new EngineError('EPOCH_UNKNOWN', 'the chain has no such epoch', {
-    details: { star, epoch },
+  { basin, name, force }: ReleaseRequest,
+  options: WaitOptions & {
+    readonly onProgress?: ((progress: FenceProgress) => void) | undefined;
+  } = {},
+): Promise<ReleaseReport> {
+  const record = await lookUpStream(ports, basin, name, { signal: options.signal });
+  if (record === undefined) {
+    throw new EngineError('STREAM_NOT_FOUND', 'no stream has this name', { details: { name } });
+  }
+  return withActors(ports, options, async (actors) => {
+    const released = await releaseByForce(ports, actors, record, { ...options, force });
+    if (released.from === undefined) return { name, ...released };
+    const { star, epoch } = released.from;
+    const settled = await actors.settlements.settle({ star, epoch }, options);
+    return { name, ...released, settlement: settled.kind };
   });
+}
+
+async function withActors<T>(
+  ports: StarPorts,
+  options: WaitOptions,
+  use: (actors: ReleaseActors) => Promise<T>,
+): Promise<T> {
+  const sets = new BucketSets(ports, await ensureMetastoreId(ports, options));
+  const by = { star: OPERATOR, incarnation: ports.random.hex(16) };
+  const fences = new FenceActors(ports, sets, by);
+  const settlements = new SettlementActors(ports, sets, by);
+  try {
+    return await use({ sets, fences, settlements });
+  } finally {
+    await Promise.all([fences.close(), settlements.close()]);
+  }
 }

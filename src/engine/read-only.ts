@@ -7,10 +7,12 @@ import {
   parseRecordValue,
   writerRecord,
   type EpochRecord,
+  type LimboRecord,
   type Span,
 } from '../protocol/records.ts';
 import type { ResolvedSettings } from '../protocol/settings.ts';
 import { BucketSets } from '../../actors/bucket-set.ts';
+import { readLimbo } from '../../actors/limbo-register.ts';
 import { committedRun } from '../../actors/committed-run.ts';
 import { listStreamRecords, lookUpStream } from '../../actors/names.ts';
 import type { StarPorts } from '../../actors/ports.ts';
@@ -28,6 +30,7 @@ import type {
   ReadOnlyEngine,
   ReadOptions,
   RecordReader,
+  LimboStatus,
   SlotOptions,
   SlotView,
   StreamPage,
@@ -44,6 +47,11 @@ export function openReadOnly(
   release: () => Promise<void>,
 ): ReadOnlyEngine {
   return new Reader(ports, settings, release);
+}
+
+function limboStatusOf(note: LimboRecord): LimboStatus {
+  const { name, stream, epoch, sinceMillis, code, message } = note;
+  return { name, id: stream, epoch, sinceMillis, code, message };
 }
 
 class Reader implements ReadOnlyEngine {
@@ -72,10 +80,13 @@ class Reader implements ReadOnlyEngine {
   }
 
   async status(options: WaitOptions = {}): Promise<ChainStatus> {
-    const epochs = await this.#within('status', options, (signal) =>
-      readEpochs(this.#ports.metastore, this.star, signal),
+    const [epochs, limbo] = await this.#within('status', options, (signal) =>
+      Promise.all([
+        readEpochs(this.#ports.metastore, this.star, signal),
+        readLimbo(this.#ports, this.star, signal),
+      ]),
     );
-    return { star: this.star, epochs };
+    return { star: this.star, epochs, limbo: limbo.map(limboStatusOf) };
   }
 
   async slots(epoch: number, options: SlotOptions = {}): Promise<readonly SlotView[]> {

@@ -41,6 +41,8 @@ export const ERROR_CODES = {
   STREAM_HELD: 'unavailable',
   STREAM_IN_LIMBO: 'unavailable',
   STREAM_UNSETTLED: 'unavailable',
+  NOT_LEADING: 'conflict',
+  ENGINE_DRAINING: 'unavailable',
   SEQ_NUM_MISMATCH: 'conflict',
   FENCING_TOKEN_MISMATCH: 'conflict',
   REJECTION_UNCONFIRMED: 'unavailable',

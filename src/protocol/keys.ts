@@ -31,6 +31,8 @@ export const epochKey = (star: string, epoch: number): string => `chains/${star}
 export const epochsPrefix = (star: string): string => `chains/${star}/`;
 export const starsPrefix = 'stars/';
 export const starKey = (star: string): string => starsPrefix + star;
+export const limboPrefix = (star: string): string => `limbo/${star}/`;
+export const limboKey = (star: string, streamId: string): string => limboPrefix(star) + streamId;
 export const setKey = (setId: string): string => `sets/${setId}`;
 
 export const namesPrefix = (basin: string): string => `names/${basin}/`;

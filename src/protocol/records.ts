@@ -11,7 +11,7 @@ const positive = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 const hex = (bytes: number) => v.pipe(v.string(), v.regex(new RegExp(`^[0-9a-f]{${bytes * 2}}$`)));
 const id = hex(16);
 const attempt = hex(8);
-const starName = v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9._-]{0,62}$/));
+export const starName = v.pipe(v.string(), v.regex(/^[a-z0-9][a-z0-9._-]{0,62}$/));
 const storageClass = v.picklist(['standard', 'express']);
 
 export type StorageClass = v.InferOutput<typeof storageClass>;
@@ -98,6 +98,22 @@ export const writerRecord = v.variant('kind', [
   v.strictObject({ kind: v.literal('deleted'), attempt }),
 ]);
 export type WriterRecord = v.InferOutput<typeof writerRecord>;
+
+/** `limbo/<star>/<id>`: a Finish that could not land yet, for whoever looks from outside. */
+export const limboRecord = v.strictObject({
+  star: starName,
+  incarnation: id,
+  epoch: count,
+  stream: id,
+  name: v.string(),
+  basin: v.string(),
+  sinceMillis: count,
+  /** Why the first try failed. */
+  code: v.string(),
+  message: v.string(),
+  attempt,
+});
+export type LimboRecord = v.InferOutput<typeof limboRecord>;
 
 /** State of a stream as of a position: what a reader or a successor must know besides the bytes. */
 export const streamState = v.strictObject({

@@ -20,6 +20,11 @@ export class HeldPuts {
     return this.#waiting.length;
   }
 
+  /** Later ones pass; those that wait go on waiting. */
+  holdNoMore(): void {
+    this.#isHolding = false;
+  }
+
   letGo(): void {
     this.#isHolding = false;
     for (const go of this.#waiting.splice(0)) go();

@@ -24,6 +24,8 @@ interface AppendOptions extends WriterOptions, CommonOptions {
   readonly format: InputFormat;
   readonly batch: number;
   readonly inFlight: number;
+  readonly fencingToken?: string;
+  readonly matchSeqNum?: number;
 }
 
 const HELP = `
@@ -57,6 +59,16 @@ export function registerAppend(program: Command, context: Context): void {
       new Option('--in-flight <batches>', 'batches that may await their acknowledgement')
         .argParser(integerIn(1, 10_000))
         .default(64),
+    )
+    .option(
+      '--fencing-token <token>',
+      'append only while this is the token of the stream; "" while it has none',
+    )
+    .addOption(
+      new Option(
+        '--match-seq-num <number>',
+        'append only if the first record gets this number, and each following one the next',
+      ).argParser(integerIn(0, Number.MAX_SAFE_INTEGER)),
     );
   addCommonOptions(addWriterOptions(command))
     .addHelpText('after', HELP)
@@ -70,9 +82,14 @@ async function append(context: Context, files: string[], options: AppendOptions)
   const run = new AppendRun(output, options.inFlight);
   try {
     await withEngine(context, options, {}, async (engine: Engine) => {
-      const stream = await engine.open(options.stream, { signal: context.shutdown.signal });
+      const { fencingToken } = options;
+      const stream = await engine.open(options.stream, {
+        signal: context.shutdown.signal,
+        ...(fencingToken === undefined ? {} : { fencingToken }),
+      });
       await run.feed(
         stream,
+        options.matchSeqNum,
         inputBatches(
           sources.map((path) => sourceOf(path, context)),
           {
@@ -120,14 +137,20 @@ class AppendRun {
 
   async feed(
     stream: Stream,
+    matchSeqNum: number | undefined,
     batches: AsyncIterable<{ records: Parameters<Stream['submit']>[0]; bodyBytes: number }>,
   ): Promise<void> {
     this.#begun = true;
+    let expected = matchSeqNum;
     for await (const { records, bodyBytes } of batches) {
       if (this.#pending.length >= this.#inFlight) await this.#pending[0];
       if (this.#failure !== undefined) break;
       const submittedMillis = performance.now();
-      const ticket = await stream.submit(records);
+      const ticket = await stream.submit(
+        records,
+        expected === undefined ? {} : { matchSeqNum: expected },
+      );
+      if (expected !== undefined) expected = ticket.endSeqNum;
       const acked = ticket.ack().then(
         (ack) => this.#acknowledged(ack, bodyBytes, submittedMillis),
         (error: unknown) => {

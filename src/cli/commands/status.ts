@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { EpochStatus, SlotView } from '../../engine/api.ts';
+import type { EpochStatus, LimboStatus, SlotView } from '../../engine/api.ts';
 import { addCommonOptions, outputOf, withReader } from '../context.ts';
 import type { CommonOptions, Context } from '../context.ts';
 import { slotGrid, slotLegend, table, type GridOptions, type SlotMark } from '../drawing.ts';
@@ -15,6 +15,9 @@ checkpoint is how far an epoch's slots are entered in the rows of their streams.
 
 States: open (being written, or not fenced yet), fenced (cut known), settled (everything below the cut is
 in rows), retired (its objects are gone).
+
+A stream in limbo is one whose release failed; its star tries again every five seconds. See
+"asterlog release --help" for what an operator can do about it.
 `;
 
 export function registerStatus(program: Command, context: Context): void {
@@ -35,6 +38,7 @@ export interface DrawnEpoch extends EpochStatus {
 export interface DrawnChain {
   readonly star: string;
   readonly epochs: readonly DrawnEpoch[];
+  readonly limbo: readonly LimboStatus[];
 }
 
 /** How many of the newest epochs are drawn; the table lists all of them. */
@@ -44,13 +48,14 @@ async function status(context: Context, options: StatusOptions): Promise<void> {
   const output = outputOf(context, options);
   const { signal } = context.shutdown;
   const chain = await withReader(context, options, async (reader) => {
-    const { star, epochs } = await reader.status({ signal });
+    const { star, epochs, limbo } = await reader.status({ signal });
     const drawn = epochs.slice(-DRAWN_EPOCHS);
     const seen = drawn.map(async (epoch): Promise<DrawnEpoch> => {
       if (epoch.state === 'settled' || epoch.state === 'retired') return epoch;
       return { ...epoch, slots: await reader.slots(epoch.epoch, { signal }) };
     });
-    return { star, epochs: [...epochs.slice(0, -DRAWN_EPOCHS), ...(await Promise.all(seen))] };
+    const earlier = epochs.slice(0, -DRAWN_EPOCHS);
+    return { star, epochs: [...earlier, ...(await Promise.all(seen))], limbo };
   });
   const { charset, paint, width } = output.out;
   output.result(chain, () => chainLines(chain, { charset, paint, width: width(), maxRows: 3 }));
@@ -72,7 +77,28 @@ export function chainLines(chain: DrawnChain, options: GridOptions): string[] {
     ...grids,
     '',
     ...slotLegend(used, options),
+    ...limboLines(chain.limbo, paint),
   ];
+}
+
+/** Streams that the star keeps because it could not release them. */
+function limboLines(limbo: readonly LimboStatus[], paint: GridOptions['paint']): string[] {
+  if (limbo.length === 0) return [];
+  const rows = limbo.map(({ name, epoch, sinceMillis, code, message }) => [
+    name,
+    epoch.toString(),
+    new Date(sinceMillis).toISOString(),
+    code,
+    message,
+  ]);
+  const columns = [
+    { title: 'STREAM' },
+    { title: 'EPOCH', align: 'right' as const },
+    { title: 'IN LIMBO SINCE' },
+    { title: 'CAUSE' },
+    { title: 'MESSAGE' },
+  ];
+  return ['', ...table(columns, rows, paint)];
 }
 
 function epochTable(epochs: readonly EpochStatus[], paint: GridOptions['paint']): string[] {

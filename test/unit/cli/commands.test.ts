@@ -159,7 +159,10 @@ describe('status', () => {
   } as const;
 
   it('draws what the cursors say', async () => {
-    const reader = { ...fakeReader({}), status: async () => ({ star: 'main', epochs: [epoch] }) };
+    const reader = {
+      ...fakeReader({}),
+      status: async () => ({ star: 'main', epochs: [epoch], limbo: [] }),
+    };
     const { stdout } = await runWith(['status', ...HERE], { openReader: async () => reader });
     expect(stdout).toContain('\nepoch 3, fenced\n0  ==###X\n');
   });
@@ -172,13 +175,17 @@ describe('status', () => {
     );
     const reader = {
       ...fakeReader({}),
-      status: async () => ({ star: 'main', epochs: [open] }),
+      status: async () => ({ star: 'main', epochs: [open], limbo: [] }),
       slots: async () => slots,
     };
     const { stdout } = await runWith(['status', ...HERE], { openReader: async () => reader });
     expect(stdout).toContain('\nepoch 3, open\n0  ==#p_x?\n');
     const json = await runWith(['status', '--json', ...HERE], { openReader: async () => reader });
-    expect(JSON.parse(json.stdout)).toEqual({ star: 'main', epochs: [{ ...open, slots }] });
+    expect(JSON.parse(json.stdout)).toEqual({
+      star: 'main',
+      epochs: [{ ...open, slots }],
+      limbo: [],
+    });
   });
 
   it('shows nothing beyond a cut', () => {

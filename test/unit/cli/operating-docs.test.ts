@@ -21,7 +21,7 @@ describe('docs/operating.md', () => {
 
   it('has every command and only options that exist', async () => {
     const { stdout } = await runWith(['--help']);
-    const commands = [...stdout.matchAll(/^ {2}([a-z]+) .*/gm)].map((match) => match[1]!);
+    const commands = [...stdout.matchAll(/^ {2}([a-z-]+) .*/gm)].map((match) => match[1]!);
     const helps = await Promise.all(commands.map((name) => runWith([name, '--help'])));
     const help = helps.map((run) => run.stdout).join('\n');
     for (const name of commands) if (name !== 'help') expect(page).toContain(`\n| \`${name}`);

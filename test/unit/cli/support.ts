@@ -54,7 +54,7 @@ export function fakeReader(streams: FakeStreams, pageSize = 1_000): ReadOnlyEngi
       const shown = names.slice(0, Math.min(limit, pageSize));
       return { streams: shown.map(infoOf), more: shown.length < names.length };
     },
-    status: async () => ({ star: 'main', epochs: [] }),
+    status: async () => ({ star: 'main', epochs: [], limbo: [] }),
     slots: async () => [],
     read: (name, options) => fakeRecords(streams[name] ?? [], options ?? {}),
     close: async () => undefined,
@@ -106,7 +106,14 @@ export async function runWith(
   const stdout = recorder();
   const stderr = recorder();
   const code = await runCommand(args, '1.2.3', {
-    door: { openEngine: refuse, openReader: refuse, fence: refuse, explain: refuse, ...door },
+    door: {
+      openEngine: refuse,
+      openReader: refuse,
+      fence: refuse,
+      explain: refuse,
+      release: refuse,
+      ...door,
+    },
     stdin: Readable.from([]),
     stdout,
     stderr,
