@@ -68,15 +68,18 @@ export class CutPublisher {
    * Records the cut, or says why the walk does not count. A cut below a slot that was acknowledged is
    * never recorded: the epoch stays as it is.
    *
+   * @param known - the record as the walk read it: it serves as long as nobody changed it since.
    * @param poisoned - names of the buckets whose poison made the cut, for the report.
    * @throws EngineError ACKNOWLEDGED_SLOT_POISONED, INVARIANT (F3), and those of `read`.
    */
   async publish(
     claim: CutClaim,
+    known: VersionedRecord,
     poisoned: readonly string[],
     signal: AbortSignal,
   ): Promise<PublishedCut> {
-    let current = await this.read(signal);
+    const isWritable = decidePublication(known.record, claim).kind === 'publish';
+    let current = isWritable ? known : await this.read(signal);
     // A verdict that accuses somebody must not rest on a stale answer.
     let isFresh = false;
     for (;;) {

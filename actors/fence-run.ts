@@ -215,8 +215,14 @@ export class FenceRun {
   }
 
   async #publishCut(claim: CutClaim, signal: AbortSignal): Promise<FenceEvent> {
+    const walked = this.#actor.getSnapshot().context;
+    assert(
+      walked.record !== null && walked.version !== null,
+      'a cut is published after the record',
+    );
     const { kind, record, version } = await this.#publisher.publish(
       claim,
+      { record: walked.record, version: walked.version },
       this.#bucketNames(claim.poisoned ?? []),
       signal,
     );

@@ -33,6 +33,12 @@ export interface ExtendRequest extends RowSource {
   readonly streamId: string;
   /** Entries of the stream from flights of the epoch below its cut (or acknowledged), ascending. */
   readonly entries: readonly SourceEntry[];
+  /** A first look at the last row, as old as it may be. */
+  readonly seen?: SeenLastRow | undefined;
+}
+
+export interface SeenLastRow {
+  readonly last: StoredRow | undefined;
 }
 
 export type ExtendResult =
@@ -93,7 +99,8 @@ export async function extendRows(
   const { clock, random } = ports;
   let stalledRounds = 0;
   let view: BuilderView = { last: undefined, isFresh: false, triedAt: undefined };
-  let last = await readLastRow(ports, streamId, options);
+  const { seen = { last: await readLastRow(ports, streamId, options) } } = request;
+  let { last } = seen;
   for (;;) {
     throwIfAborted(options.signal, 'extending rows');
     view = { ...view, last: last?.row };

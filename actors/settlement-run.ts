@@ -24,7 +24,8 @@ import { CoverageWaiters } from './coverage-waiters.ts';
 import type { StreamEnd } from './coverage-waiters.ts';
 import { runEffect } from './effect.ts';
 import type { StarPorts } from './ports.ts';
-import { readHeads } from './slot-heads.ts';
+import { SeenRows } from './seen-rows.ts';
+import { headUnavailable, readHeads } from './slot-heads.ts';
 import { StreamCoverage } from './stream-coverage.ts';
 import { sweepTail } from './tail-sweep.ts';
 
@@ -53,6 +54,11 @@ export type SettlementResult =
       readonly next: number;
     };
 
+export interface KnownEpoch {
+  readonly record: EpochRecord;
+  readonly version: MetaVersion;
+}
+
 export interface SettlementRunInput {
   readonly ports: StarPorts;
   readonly sets: BucketSets;
@@ -60,6 +66,8 @@ export interface SettlementRunInput {
   readonly limits: SettlementLimits;
   readonly star: string;
   readonly epoch: number;
+  /** The record as whoever published or read the cut knows it: spares the first read. */
+  readonly known?: KnownEpoch | undefined;
   /** Headers that an earlier run of this process read. */
   readonly plan?: CoveragePlan | undefined;
   readonly inspect?: ((event: InspectionEvent) => void) | undefined;
@@ -79,7 +87,7 @@ export class SettlementRun {
   readonly #waiters: CoverageWaiters;
   readonly #requested: string[] = [];
   readonly #begunAt: number;
-  #stored: { readonly record: EpochRecord; readonly version: MetaVersion } | undefined;
+  #stored: KnownEpoch | undefined;
   #plan: CoveragePlan | undefined;
   #coverage: StreamCoverage | undefined;
   #headersRead = 0;
@@ -87,10 +95,14 @@ export class SettlementRun {
   #work: Promise<unknown> = Promise.resolve();
   #error: EngineError | undefined;
   #isOver = false;
+  readonly #seenRows: SeenRows;
+  #known: KnownEpoch | undefined;
 
   constructor(input: SettlementRunInput) {
     this.#input = input;
     this.#plan = input.plan;
+    this.#known = input.known;
+    this.#seenRows = new SeenRows(input.ports);
     this.#waiters = new CoverageWaiters(input.ports);
     this.#begunAt = input.ports.clock.monotonic();
     this.#result = deferred();
@@ -132,7 +144,8 @@ export class SettlementRun {
   /** Takes the stream before others that nobody waits for. */
   request(streamId: string): void {
     this.#requested.push(streamId);
-    this.#coverage?.request(streamId);
+    if (this.#coverage === undefined) this.#seenRows.look(streamId);
+    else this.#coverage.request(streamId);
   }
 
   /** Resolves when the stream's rows reach the cut (S3). */
@@ -176,6 +189,12 @@ export class SettlementRun {
     const { ports, star, epoch } = this.#input;
     const key = epochKey(star, epoch);
     const { missingSlot, failures } = this.#actor.getSnapshot().context;
+    const known = this.#known;
+    this.#known = undefined;
+    if (known !== undefined && missingSlot === null && failures === 0) {
+      // A state beyond open is final, and every write that follows is a CAS of this version.
+      if (known.record.state !== 'open') return this.#hold(known.record, known.version);
+    }
     // A missing slot is judged by a record that is as new as the miss.
     if (missingSlot !== null || failures > 0)
       await ports.metastore.barrier(partitionOf(key), { signal });
@@ -252,6 +271,7 @@ export class SettlementRun {
       streams,
       order: streamOrder(streams.keys(), by.incarnation),
       concurrency: limits.streamsConcurrency,
+      seenRow: (streamId) => this.#seenRows.take(streamId),
       onOutcome: (streamId, outcome) => {
         this.#waiters.answer(streamId, outcome);
         const covered = this.#coverage!.coveredCount;
@@ -374,11 +394,4 @@ export class SettlementRun {
     }
     this.#input.onEnd(this);
   }
-}
-
-function headUnavailable(record: EpochRecord, slot: number, cause: unknown): EngineError {
-  return new EngineError('BUCKET_UNAVAILABLE', 'no bucket answered with the head of a flight', {
-    cause,
-    details: { star: record.star, epoch: record.epoch, slot },
-  });
 }

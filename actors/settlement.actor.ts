@@ -13,7 +13,7 @@ import type { BucketSets } from './bucket-set.ts';
 import type { StreamEnd } from './coverage-waiters.ts';
 import type { StarPorts } from './ports.ts';
 import { SettlementRun } from './settlement-run.ts';
-import type { SettlementLimits, SettlementResult } from './settlement-run.ts';
+import type { KnownEpoch, SettlementLimits, SettlementResult } from './settlement-run.ts';
 
 export type { SettlementLimits, SettlementResult } from './settlement-run.ts';
 export type { StreamEnd } from './coverage-waiters.ts';
@@ -82,6 +82,7 @@ export class SettlementActors {
    * Resolves as soon as the stream's rows reach the cut of the epoch, even while others go on (S3);
    * starts the settlement when none runs.
    *
+   * @param known - the record as it was read or written after the cut was published.
    * @returns where the stream's rows end.
    * @throws EngineError STREAM_UNSETTLED (a gap, S4), and what `settle` throws.
    */
@@ -90,9 +91,10 @@ export class SettlementActors {
     epoch: number,
     streamId: string,
     options: WaitOptions = {},
+    known?: KnownEpoch,
   ): Promise<StreamEnd> {
     if (this.#isClosed) return Promise.reject(closedError());
-    const covered = this.#runOf(star, epoch).covered(streamId);
+    const covered = this.#runOf(star, epoch, known).covered(streamId);
     return waitFor(this.#ports.clock, covered, options, 'settlement');
   }
 
@@ -102,10 +104,10 @@ export class SettlementActors {
     await Promise.all([...this.#runs.values()].map((run) => run.close()));
   }
 
-  #runOf(star: string, epoch: number): SettlementRun {
+  #runOf(star: string, epoch: number, known?: KnownEpoch): SettlementRun {
     const key = `${star}/${epoch}`;
-    const known = this.#runs.get(key);
-    if (known !== undefined) return known;
+    const running = this.#runs.get(key);
+    if (running !== undefined) return running;
     const run = new SettlementRun({
       ports: this.#ports,
       sets: this.#sets,
@@ -113,6 +115,7 @@ export class SettlementActors {
       limits: this.#limits,
       star,
       epoch,
+      known,
       plan: this.#plans.get(key),
       inspect: this.#inspect,
       onEnd: (ended) => {

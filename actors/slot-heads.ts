@@ -3,7 +3,7 @@
  * the cut has W copies, so one good copy of its head answers; an absence decides nothing here.
  */
 import { forEachBounded } from '../src/lib/bounded.ts';
-import type { EngineError } from '../src/lib/errors.ts';
+import { EngineError } from '../src/lib/errors.ts';
 import { DEFAULT_HEAD_READ_BYTES, parseHeader } from '../src/format/flight.ts';
 import type { FlightEntry } from '../src/format/flight.ts';
 import { headLengths, PREAMBLE_BYTES } from '../src/format/preamble.ts';
@@ -160,4 +160,12 @@ function concat(first: Uint8Array, second: Uint8Array): Uint8Array {
   joined.set(first);
   joined.set(second, first.length);
   return joined;
+}
+
+/** What a settlement waits out. */
+export function headUnavailable(record: EpochRecord, slot: number, cause: unknown): EngineError {
+  return new EngineError('BUCKET_UNAVAILABLE', 'no bucket answered with the head of a flight', {
+    cause,
+    details: { star: record.star, epoch: record.epoch, slot },
+  });
 }

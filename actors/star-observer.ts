@@ -75,21 +75,13 @@ export class StarObserver {
    * @throws EngineError METASTORE_UNAVAILABLE, METASTORE_CORRUPT, ABORTED
    */
   async look(star: string, signal?: AbortSignal): Promise<StarLook> {
-    const { metastore, clock, random } = this.#ports;
-    const key = starKey(star);
-    const found = this.#asFound(star, await metastore.get(key, { signal }));
+    const silent = this.#known.get(star);
+    // What the watch told may be old: the CAS notices.
+    if (silent !== undefined && this.#isOver(silent)) return this.#end(star, silent, signal);
+    const found = this.#asFound(star, await this.#ports.metastore.get(starKey(star), { signal }));
     const known = this.#known.get(star);
     if (found.kind !== 'held' || known === undefined || !this.#isOver(known)) return found;
-    const lease = ended(known.lease);
-    const put = await writeLease(
-      metastore,
-      { key, lease, expected: known.observation.version },
-      { clock, random, signal },
-    );
-    if (put.kind === 'applied') this.#ports.log.info({ star }, LEASE_ENDED);
-    // Whoever was faster: a holder that lives after all, its successor, or another observer.
-    this.#known.delete(star);
-    return put.kind === 'conflict' ? this.#asFound(star, put.current) : { kind: 'ended', lease };
+    return this.#end(star, known, signal);
   }
 
   /** The lease of this incarnation of the star, if it is registered as far as one look tells. */
@@ -124,6 +116,26 @@ export class StarObserver {
     }
   }
 
+  async #end(
+    star: string,
+    { lease, observation }: Known,
+    signal: AbortSignal | undefined,
+  ): Promise<StarLook> {
+    const { metastore, clock, random } = this.#ports;
+    const over = ended(lease);
+    const put = await writeLease(
+      metastore,
+      { key: starKey(star), lease: over, expected: observation.version },
+      { clock, random, signal },
+    );
+    if (put.kind === 'applied') this.#ports.log.info({ star }, LEASE_ENDED);
+    // Whoever was faster: a holder that lives after all, its successor, or another observer.
+    this.#known.delete(star);
+    return put.kind === 'conflict'
+      ? this.#asFound(star, put.current)
+      : { kind: 'ended', lease: over };
+  }
+
   /** Waits for a reason to look again. */
   async #untilDue(star: string, seen: number, signal: AbortSignal | undefined): Promise<void> {
     const { clock } = this.#ports;
@@ -138,7 +150,8 @@ export class StarObserver {
   }
 
   #noticed(event: MetaWatchEvent): void {
-    if (event.kind === 'put') {
+    if (event.kind === 'ready' || event.kind === 'resync') void this.#readAll();
+    else if (event.kind === 'put') {
       const { entry } = event;
       // Nobody asked for it: whoever looks at it is told that it does not parse.
       try {
@@ -148,9 +161,19 @@ export class StarObserver {
       } catch {
         return;
       }
-    } else if (event.kind === 'deleted') this.#known.delete(starOf(event.key));
+    } else this.#known.delete(starOf(event.key));
     this.#changeCount++;
     this.#changes.tell();
+  }
+
+  /** What the watch does not tell of: the records as they are now. Whoever waits looks by itself. */
+  async #readAll(): Promise<void> {
+    try {
+      const entries = await this.#ports.metastore.children(starsPrefix);
+      for (const entry of entries) this.#asFound(starOf(entry.key), entry);
+    } catch {
+      return;
+    }
   }
 
   #isOver({ lease, observation }: Known): boolean {

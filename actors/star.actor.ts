@@ -246,19 +246,15 @@ export class StarActor implements StreamHost {
     return this.registered.observer.holder(star, incarnation, signal);
   }
 
-  isRegistered(star: string, incarnation: string, signal: AbortSignal): Promise<boolean> {
-    return this.registered.observer.isRegistered(star, incarnation, signal);
-  }
-
   async settleFor(
     streamId: string,
     { star, epoch }: { readonly star: string; readonly epoch: number },
     { signal, onFenced }: { readonly signal: AbortSignal; readonly onFenced: () => void },
   ): Promise<void> {
     const { fences, settlements } = this.registered;
-    await fences.fence({ star, epoch }, { signal });
+    const fenced = await fences.fence({ star, epoch }, { signal });
     onFenced();
-    await settlements.covered(star, epoch, streamId, { signal });
+    await settlements.covered(star, epoch, streamId, { signal }, fenced);
   }
 
   async coverFor(streamId: string, epoch: number, signal: AbortSignal): Promise<number> {

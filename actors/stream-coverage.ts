@@ -9,7 +9,7 @@ import type { SourceEntry } from '../src/protocol/coverage.ts';
 import { writerKey } from '../src/protocol/keys.ts';
 import { parseRecordValue, writerRecord } from '../src/protocol/records.ts';
 import type { RowSource } from '../src/protocol/ref-rows.ts';
-import { extendRows } from './ref-rows.ts';
+import { extendRows, type SeenLastRow } from './ref-rows.ts';
 import type { StarPorts } from './ports.ts';
 
 export type StreamOutcome =
@@ -23,6 +23,8 @@ export interface StreamCoverageInput {
   /** The streams in the order in which they are taken unless somebody asks. */
   readonly order: readonly string[];
   readonly concurrency: number;
+  /** What is known already of a stream's last row. */
+  seenRow(streamId: string): Promise<SeenLastRow | undefined>;
   /** Called once a stream's fate is known; not for failures that a later run may overcome. */
   onOutcome(streamId: string, outcome: StreamOutcome): void;
 }
@@ -132,7 +134,8 @@ export class StreamCoverage {
 
   async #extend(streamId: string, signal: AbortSignal): Promise<StreamOutcome> {
     const entries = this.#input.streams.get(streamId)!;
-    const request = { ...this.#input.source, streamId, entries };
+    const seen = await this.#input.seenRow(streamId);
+    const request = { ...this.#input.source, streamId, entries, seen };
     const result = await extendRows(this.#ports, request, { signal });
     if (result.kind === 'covered') return { kind: 'covered', end: result.end };
     // Deleted is final, so that even a stale read of it holds; nobody needs rows of such a stream.

@@ -1,6 +1,8 @@
 /** What a stream answers when it does not do what was asked. */
 import { EngineError } from '../src/lib/errors.ts';
+import { retryHeldAfterMillis } from '../src/protocol/lease.ts';
 import type { Tenure } from '../src/protocol/records.ts';
+import type { StarHolder } from './star-observer.ts';
 
 export function changedError(name: string): EngineError {
   return new EngineError('INVALID_RECORD', 'a record changed while it was appended', {
@@ -12,6 +14,15 @@ export function changedError(name: string): EngineError {
 export function movedError(name: string, by?: Tenure): EngineError {
   return new EngineError('FENCED', 'another star leads this stream by now: open it again', {
     details: { stream: name, star: by?.star, epoch: by?.epoch },
+  });
+}
+
+/** The refusal of the open gate: retryable, names who leads and when to ask again. */
+export function heldError(name: string, tenure: Tenure, holder: StarHolder): EngineError {
+  const { star, epoch } = tenure;
+  return new EngineError('STREAM_HELD', 'another star leads this stream', {
+    details: { name, star, epoch, address: holder.lease.address },
+    retryAfterMillis: retryHeldAfterMillis(holder.endsInMillis),
   });
 }
 

@@ -26,6 +26,7 @@ import { lookUpName, readNamedStream, registerStream, removeName } from './names
 import type { StarPorts } from './ports.ts';
 import type { StarHolder } from './star-observer.ts';
 import { readLastRow, type StoredRow } from './ref-rows.ts';
+import { heldError } from './stream-errors.ts';
 import { TakeoverMeasure } from './takeover-measure.ts';
 import { untilAvailable } from './until-available.ts';
 import { tenureOf, WriterTenure } from './writer-tenure.ts';
@@ -35,9 +36,7 @@ export interface GateHost {
   readonly settings: ResolvedSettings;
   readonly defaultConfig: StreamConfig;
   epoch(): EpochActor;
-  /** Whether the incarnation is registered; only ever a reason to wait (T3). */
-  isRegistered(star: string, incarnation: string, signal: AbortSignal): Promise<boolean>;
-  /** The lease of the incarnation; tells where it is reached, if it listens for other engines. */
+  /** The lease of the incarnation, if it is registered: only ever a reason to wait (T3). */
   holderOf(star: string, incarnation: string, signal: AbortSignal): Promise<StarHolder | undefined>;
   /** Fences the epoch and covers the stream up to its cut. */
   settleFor(
@@ -214,29 +213,24 @@ export class StreamGate {
   }
 
   async #examine(tenure: Tenure, signal: AbortSignal): Promise<StreamEvent> {
-    const { ports } = this.#host;
-    const key = chainKey(tenure.star);
-    const entry = await ports.metastore.get(key, { signal });
-    const chain = entry === undefined ? undefined : parseRecordValue(chainRecord, key, entry.value);
-    const head = chain?.heads[tenure.class];
     const ownIncarnation = this.#host.epoch().record.incarnation;
-    const superseded =
-      judgePredecessor({ tenure, head, registered: true, ownIncarnation }) === 'settle';
-    if (superseded) return this.#unsettled(tenure);
-    const registered = await this.#host.isRegistered(tenure.star, tenure.incarnation, signal);
-    if (judgePredecessor({ tenure, head, registered, ownIncarnation }) === 'settle') {
+    // Asked at once, for the case that it is needed.
+    const looking = this.#host.holderOf(tenure.star, tenure.incarnation, signal);
+    looking.catch(() => undefined);
+    const facts = { tenure, ownIncarnation, head: await this.#headOf(tenure, signal) };
+    if (judgePredecessor({ ...facts, registered: true }) === 'settle') {
       return this.#unsettled(tenure);
     }
-    const holder = await this.#host.holderOf(tenure.star, tenure.incarnation, signal);
-    throw new EngineError('STREAM_HELD', 'another star leads this stream', {
-      details: {
-        name: this.#name,
-        star: tenure.star,
-        epoch: tenure.epoch,
-        address: holder?.lease.address,
-      },
-      retryAfterMillis: 1_000,
-    });
+    const holder = await looking;
+    if (holder === undefined) return this.#unsettled(tenure);
+    throw heldError(this.#name, tenure, holder);
+  }
+
+  async #headOf(tenure: Tenure, signal: AbortSignal): Promise<number | undefined> {
+    const key = chainKey(tenure.star);
+    const entry = await this.#host.ports.metastore.get(key, { signal });
+    if (entry === undefined) return undefined;
+    return parseRecordValue(chainRecord, key, entry.value).heads[tenure.class];
   }
 
   #unsettled(tenure: Tenure): StreamEvent {

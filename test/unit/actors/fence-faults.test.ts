@@ -361,9 +361,8 @@ describe('objects that are not what they must be', () => {
       await world.plant(1, [0, 1], world.poisonBytes(1));
       // The checkpoint moves while the fence walks, and nothing was deleted.
       world.world.metaScript.add({
-        op: 'get',
+        op: 'put',
         key: 'chains/',
-        skip: 1,
         fate: () => {
           void world.changeRecord({ checkpoint: 2 });
           return { kind: 'pass' };
