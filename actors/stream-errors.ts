@@ -19,9 +19,9 @@ export function movedError(name: string, by?: Tenure): EngineError {
 
 /** The refusal of the open gate: retryable, names who leads and when to ask again. */
 export function heldError(name: string, tenure: Tenure, holder: StarHolder): EngineError {
-  const { star, epoch } = tenure;
+  const { star, epoch, incarnation } = tenure;
   return new EngineError('STREAM_HELD', 'another star leads this stream', {
-    details: { name, star, epoch, address: holder.lease.address },
+    details: { name, star, epoch, address: holder.lease.address, incarnation },
     retryAfterMillis: retryHeldAfterMillis(holder.endsInMillis),
   });
 }

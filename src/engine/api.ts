@@ -78,6 +78,12 @@ export interface OpenOptions extends WaitOptions {
    * with every append of the handle. A newer token ends the handle. Mandatory on `fenced` streams.
    */
   readonly fencingToken?: string;
+  /**
+   * What to do while another star leads the stream, or its last leadership is not released or settled
+   * yet: answer the refusal at once (`refuse`, the default), or ask again until the deadline (`wait`),
+   * at once when the holder's lease ends.
+   */
+  readonly whileHeld?: 'refuse' | 'wait';
 }
 
 export interface AppendOptions extends WaitOptions {
@@ -298,6 +304,8 @@ export interface EngineStatus {
     readonly tail: number;
     readonly absorbed: number;
   }[];
+  /** Opens that the gate puts off, oldest first; one that nobody repeats for a minute is forgotten. */
+  readonly deferred: readonly DeferredOpen[];
   /** Streams whose leadership ends, those in limbo first. */
   readonly departing: readonly DepartureStatus[];
   readonly next: number;
@@ -305,6 +313,20 @@ export interface EngineStatus {
   readonly checkpoint: number;
   /** Present while the star has lost its lease and is not registered again: appends wait. */
   readonly halted?: HaltStatus;
+}
+
+/** A stream that was asked for and could not be opened yet. */
+export interface DeferredOpen {
+  readonly name: string;
+  /** STREAM_HELD, STREAM_IN_LIMBO or STREAM_UNSETTLED. */
+  readonly code: string;
+  /** Wall-clock milliseconds of the first refusal. */
+  readonly sinceMillis: number;
+  readonly refusals: number;
+  /** Who leads it, in which epoch, and where that star is reached, as far as it is known. */
+  readonly star?: string;
+  readonly epoch?: number;
+  readonly address?: string;
 }
 
 /** Why a star halts, and since when. It goes on by itself; `code` says what keeps it from that. */

@@ -1,8 +1,12 @@
 /** Checks of options that callers pass to an engine. */
 import * as v from 'valibot';
+import { EngineError } from '../lib/errors.ts';
+import { checkWaitOptions } from '../lib/wait.ts';
+import { checkFencingToken } from '../protocol/conditions.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { starName, streamConfig, type StreamConfig } from '../protocol/records.ts';
 import { optionError } from '../protocol/settings.ts';
+import type { OpenOptions } from './api.ts';
 
 const partialConfig = v.partial(streamConfig);
 
@@ -13,6 +17,17 @@ export function checkStreamConfig(config: unknown): Partial<StreamConfig> {
   return Object.fromEntries(
     Object.entries(parsed.output).filter(([, value]) => value !== undefined),
   );
+}
+
+/** @throws EngineError INVALID_OPTION */
+export function checkOpenOptions(options: OpenOptions): void {
+  checkWaitOptions(options, ['fencingToken', 'whileHeld']);
+  const { fencingToken, whileHeld = 'refuse' } = options;
+  if (fencingToken !== undefined) checkFencingToken(fencingToken);
+  if (['refuse', 'wait'].includes(whileHeld)) return;
+  throw new EngineError('INVALID_OPTION', 'an open refuses or waits while a stream is held', {
+    details: { option: 'whileHeld', value: whileHeld, known: 'refuse,wait' },
+  });
 }
 
 const listOptions = v.strictObject({

@@ -11,7 +11,6 @@ import {
   type StreamConfig,
   type StreamRecord,
 } from '../protocol/records.ts';
-import { checkFencingToken } from '../protocol/conditions.ts';
 import { checkQuorum, type ResolvedSettings } from '../protocol/settings.ts';
 import type { BucketStore } from '../ports/bucket-store.ts';
 import type { Metastore } from '../ports/metastore.ts';
@@ -38,10 +37,12 @@ import type {
 import {
   checkDrainOptions,
   checkListOptions,
+  checkOpenOptions,
   checkRollOptions,
   checkStarName,
   checkStreamConfig,
 } from './checks.ts';
+import { DeferredOpens } from './deferred-opens.ts';
 import { checkComponents, type Components } from './components.ts';
 import { holderOf } from './forwarding/forwarder.ts';
 import { PeerLinks } from './forwarding/peer-links.ts';
@@ -92,6 +93,7 @@ export class HostedEngine implements Engine {
   readonly #star: StarActor;
   readonly #options: Pick<HostOptions, 'release' | 'openBuckets'>;
   readonly #links: PeerLinks | undefined;
+  readonly #deferred: DeferredOpens;
   #closing: Promise<void> | undefined;
 
   constructor(
@@ -100,6 +102,7 @@ export class HostedEngine implements Engine {
     links?: PeerLinks,
   ) {
     this.#star = star;
+    this.#deferred = new DeferredOpens(star);
     this.#links = links;
     this.star = star.settings.star;
     this.#options = options;
@@ -107,11 +110,17 @@ export class HostedEngine implements Engine {
 
   async open(name: string, options: OpenOptions = {}): Promise<Stream> {
     this.#throwIfClosed();
-    checkWaitOptions(options, ['fencingToken']);
+    checkOpenOptions(options);
     checkStreamName(name);
-    if (options.fencingToken !== undefined) checkFencingToken(options.fencingToken);
     throwIfAborted(options.signal, 'open');
-    const request = this.#withDefault(options);
+    const { fencingToken } = options;
+    const token = fencingToken === undefined ? {} : { fencingToken };
+    return this.#deferred.run(name, this.#withDefault(options), (wait) =>
+      this.#openOnce(name, { ...wait, ...token }),
+    );
+  }
+
+  async #openOnce(name: string, request: OpenOptions): Promise<Stream> {
     try {
       return await StreamHandle.open(this.#star, name, request);
     } catch (error) {
@@ -244,6 +253,7 @@ export class HostedEngine implements Engine {
       openStreams: [...this.#star.streams.values()]
         .filter((actor) => actor.isLeading)
         .map(({ name, tail }) => ({ name, tail: tail.end, absorbed: tail.coveredEnd })),
+      deferred: this.#deferred.list(),
       departing: departuresOf(this.#star.streams.values()),
       next: writer.next,
       released: writer.released,
