@@ -73,7 +73,7 @@ export async function registerStream(
   const context = { clock, random, ...options };
   const stream = random.hex(16);
   const draft = { ...request, stream, createdAtMillis: clock.now() };
-  await conditionalPut(
+  const created = await conditionalPut(
     metastore,
     {
       key: streamKey(stream),
@@ -98,6 +98,10 @@ export async function registerStream(
     const winner = await readLiveStream(ports, named.current, options);
     if (winner !== undefined) {
       await forsake(ports, stream, options);
+      if (created.kind === 'applied') {
+        const { version } = created;
+        await conditionalDelete(metastore, { key: streamKey(stream), expected: version }, context);
+      }
       return { created: false, record: winner };
     }
     // It leads to a deleted stream: nobody needs it any more.
@@ -119,7 +123,10 @@ async function forsake(ports: NamePorts, stream: string, options: WaitOptions): 
   );
 }
 
-/** Removes a name that leads to the deleted stream; a name that leads elsewhere by now stays. */
+/**
+ * Removes a name that leads to the deleted stream; a name that leads elsewhere by now stays. Looks
+ * behind a barrier: what is read of the name next is no older, so that nobody is led here again.
+ */
 export async function removeName(
   ports: NamePorts,
   basin: string,
@@ -129,6 +136,7 @@ export async function removeName(
 ): Promise<void> {
   const { metastore, clock, random } = ports;
   const key = nameKey(basin, name);
+  await metastore.barrier(partitionOf(key), { signal: options.signal });
   const entry = await metastore.get(key, { signal: options.signal });
   if (entry === undefined) return;
   if (streamOf(entry) !== streamId) return;

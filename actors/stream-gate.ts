@@ -140,12 +140,13 @@ export class StreamGate {
         ports.metastore.get(writerKey(named.stream), { signal }),
         readLastRow(ports, named.stream, { signal }),
       ]);
-      record = known;
-      this.#firstLook = { writer, last };
       // T5: the record of a deleted stream is gone already, the name stayed.
       if (known === undefined) {
         await removeName(ports, settings.basin, this.#name, named.stream, { signal });
+        return { type: 'gate.staleName' };
       }
+      record = known;
+      this.#firstLook = { writer, last };
     }
     if (record === undefined) {
       if (this.#ifAbsent === 'refuse') {

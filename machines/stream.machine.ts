@@ -116,7 +116,10 @@ export const streamMachine = setup({
       states: {
         resolving: {
           entry: 'resolveName',
-          on: { 'name.resolved': { target: 'judging', actions: 'rememberStream' } },
+          on: {
+            'name.resolved': { target: 'judging', actions: 'rememberStream' },
+            'gate.staleName': { target: 'resolving', reenter: true },
+          },
         },
         judging: {
           entry: 'judgeGate',

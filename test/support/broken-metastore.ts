@@ -50,6 +50,7 @@ export class BrokenMetastore {
       },
       barrier: async (partition, options) => {
         before('barrier', partition);
+        if (this.#frozen?.keys.test(`${partition}/`) === true) this.#frozen = undefined;
         return metastore.barrier(partition, options);
       },
       watch: (prefix, listener) => metastore.watch(prefix, listener),
@@ -57,14 +58,10 @@ export class BrokenMetastore {
     };
   }
 
-  /** From now on reads of keys that match answer what they would have answered now. */
+  /** From now on reads of keys that match answer what they would have answered now, up to a barrier. */
   async freeze(metastore: Metastore, prefix: string, keys: RegExp): Promise<void> {
     const entries = await metastore.children(prefix);
     this.#frozen = { keys, entries: new Map(entries.map((entry) => [entry.key, entry])) };
-  }
-
-  thaw(): void {
-    this.#frozen = undefined;
   }
 
   writes(pattern: RegExp): readonly MetaCall[] {
