@@ -20,6 +20,8 @@ class Gate {
       get: (inner, name) => {
         const member: unknown = Reflect.get(inner, name);
         if (typeof member !== 'function') return member;
+        // Answers at once, with something to close.
+        if (name === 'watch') return (member as (...a: unknown[]) => unknown).bind(inner);
         return async (...args: unknown[]) => {
           if (name !== 'close' && this.holds(String(name), String(args[0]))) {
             await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -44,11 +46,7 @@ function gatedWorld(): { world: EngineWorld; buckets: Gate; metastore: Gate } {
   const world = new EngineWorld(1);
   const [buckets, metastore] = [new Gate(), new Gate()];
   world.wrap = (bucket) => buckets.wrap(bucket);
-  world.wrapMetastore = (inner): Metastore => {
-    const gated = metastore.wrap(inner);
-    gated.watch = inner.watch.bind(inner);
-    return gated;
-  };
+  world.wrapMetastore = (inner): Metastore => metastore.wrap(inner);
   return { world, buckets, metastore };
 }
 
