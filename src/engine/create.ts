@@ -37,11 +37,15 @@ export interface CreateEngineOptions extends WaitOptions {
 const optionNames = v.strictObject({
   components: v.unknown(),
   settings: v.optional(v.unknown()),
-  listen: v.optional(v.unknown()),
   log: v.optional(v.unknown()),
   onFenceProgress: v.optional(v.function()),
   signal: v.optional(v.instance(AbortSignal)),
   timeoutMillis: v.optional(v.pipe(v.number(), v.minValue(0))),
+});
+
+const startOptionNames = v.strictObject({
+  ...optionNames.entries,
+  listen: v.optional(v.unknown()),
 });
 
 /**
@@ -53,7 +57,10 @@ const optionNames = v.strictObject({
  *   ABORTED, DEADLINE_EXCEEDED. Nothing stays open then.
  */
 export async function createEngine(options: CreateEngineOptions): Promise<Engine> {
-  const { components, settings, log, onFenceProgress, signal, timeoutMillis } = check(options);
+  const { components, settings, log, onFenceProgress, signal, timeoutMillis } = check(
+    options,
+    startOptionNames,
+  );
   const listen = options.listen === undefined ? undefined : checkListenOptions(options.listen);
   const { ports, ...rest } = await instantiate(components, settings, { log, mode: 'write' });
   const peers = listen === undefined ? undefined : new Http2Peers({ ...listen, log: ports.log });
@@ -73,10 +80,11 @@ export async function openReader(
   return openReadOnly(ports, settings, release);
 }
 
-function check(options: CreateEngineOptions): CreateEngineOptions & {
-  readonly settings: ReturnType<typeof resolveSettings>;
-} {
-  const parsed = v.safeParse(optionNames, options);
+function check(
+  options: CreateEngineOptions,
+  names: typeof optionNames | typeof startOptionNames = optionNames,
+): CreateEngineOptions & { readonly settings: ReturnType<typeof resolveSettings> } {
+  const parsed = v.safeParse(names, options);
   if (!parsed.success) throw optionError('options', parsed.issues[0]);
   const components = checkComponents(options.components);
   return {

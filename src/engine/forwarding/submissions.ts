@@ -120,13 +120,16 @@ export class Submissions {
 
   #hand(submission: Submission, target: Target): void {
     submission.stopWaiting();
+    const { request, dueAt } = submission;
+    const left = dueAt === undefined ? undefined : dueAt - this.#options.clock.monotonic();
+    if (left !== undefined && left <= 0 && target.address !== undefined) {
+      // No answer could be here in time, and one that was sent would be indeterminate.
+      submission.reject(this.#deadline(submission));
+      return;
+    }
     this.#handed.add(submission);
     this.#handedTo = target;
-    const { request, dueAt } = submission;
-    const wait =
-      dueAt === undefined
-        ? {}
-        : { timeoutMillis: Math.max(0, dueAt - this.#options.clock.monotonic()) };
+    const wait = left === undefined ? {} : { timeoutMillis: Math.max(0, left) };
     target.submit(submission.batch, { ...request, ...wait }).then(
       (ticket) => {
         this.#handed.delete(submission);

@@ -1,14 +1,14 @@
 /** Two engines on one metastore: the one that does not lead a stream forwards to the one that does. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { MemoryPeerNetwork } from '../../../src/adapters/memory/peers.ts';
-import { Http2Peers } from '../../../src/adapters/peers/http2-peers.ts';
-import type { Ack, ReadRecord, Stream } from '../../../src/engine/api.ts';
-import { HostedEngine } from '../../../src/engine/host.ts';
-import { EngineError } from '../../../src/lib/errors.ts';
-import type { BucketStore } from '../../../src/ports/bucket-store.ts';
-import type { Peers } from '../../../src/ports/peers.ts';
-import type { EngineSettings } from '../../../src/protocol/settings.ts';
-import { EngineWorld } from '../../support/engine-world.ts';
+import { MemoryPeerNetwork } from '../../../../src/adapters/memory/peers.ts';
+import { Http2Peers } from '../../../../src/adapters/peers/http2-peers.ts';
+import type { Ack, ReadRecord, Stream } from '../../../../src/engine/api.ts';
+import { HostedEngine } from '../../../../src/engine/host.ts';
+import { EngineError } from '../../../../src/lib/errors.ts';
+import type { BucketStore } from '../../../../src/ports/bucket-store.ts';
+import type { Peers } from '../../../../src/ports/peers.ts';
+import type { EngineSettings } from '../../../../src/protocol/settings.ts';
+import { EngineWorld } from '../../../support/engine-world.ts';
 
 const TOKEN = 'a secret of all engines';
 
@@ -49,7 +49,7 @@ class Gate {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name);
         if (typeof value !== 'function') return value;
-        if (name !== 'createOnly') return value.bind(target);
+        if (name !== 'createOnly') return value.bind(target) as unknown;
         return async (...args: unknown[]) => {
           await this.#open;
           return (value as (...a: unknown[]) => unknown).apply(target, args);
