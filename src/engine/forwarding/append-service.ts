@@ -34,10 +34,9 @@ export class AppendService {
   readonly #actor: StreamActor;
   readonly #memory: PeerMemory;
   readonly #over = forManyListeners(new AbortController());
-  /** What the caller may still cancel. */
+  /** Calls that are not answered, by their numbers; what was accepted cannot be cancelled any more. */
   readonly #calls = new Map<number, AbortController>();
   #session: StreamSession | undefined;
-  #unanswered = 0;
   #wake: (() => void) | undefined;
   #lastSent: Promise<void> = Promise.resolve();
 
@@ -108,7 +107,6 @@ export class AppendService {
       return;
     } finally {
       this.#memory.release(bytes);
-      this.#calls.delete(call);
     }
     const { startSeqNum, endSeqNum } = batch;
     this.#send({ type: 'accepted', call, startSeqNum, endSeqNum });
@@ -144,13 +142,11 @@ export class AppendService {
     if (this.#calls.has(call)) throw peerProtocolError('a call of a number in use', { call });
     const controller = new AbortController();
     this.#calls.set(call, controller);
-    this.#unanswered++;
     return controller.signal;
   }
 
   #finish(call: number, answer: SmallPeerMessage): void {
     this.#calls.delete(call);
-    this.#unanswered--;
     this.#send(answer);
     this.#tell();
   }
@@ -163,7 +159,7 @@ export class AppendService {
   /** Nothing is received while answers pile up, or batches wait that were received before. */
   async #room(): Promise<void> {
     await this.#lastSent;
-    while (this.#unanswered >= CALLS_MAX || !this.#memory.hasRoom(0)) {
+    while (this.#calls.size >= CALLS_MAX || !this.#memory.hasRoom(0)) {
       if (this.#channel.isOver) return;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
