@@ -9,6 +9,13 @@ import { inspectSlotObject } from '../src/format/slot-object.ts';
 import { backoffMillis } from '../src/lib/backoff.ts';
 import type { EngineError } from '../src/lib/errors.ts';
 import { deferred, sleep, type Deferred } from '../src/lib/wait.ts';
+import {
+  isConfirmed,
+  voteOf,
+  type ConfirmationEvidence,
+  type ConfirmationRequest,
+  type ConfirmationVote,
+} from '../src/protocol/confirmation.ts';
 import { slotKey } from '../src/protocol/keys.ts';
 import type { SetBucket } from './bucket-set.ts';
 import type { EpochWriter } from './epoch-writer.ts';
@@ -18,14 +25,9 @@ const RETRY = { firstMillis: 5, maxMillis: 500 };
 /** A bucket that does not answer in time leaves its vote out; the wave is repeated. */
 const WAVE_MILLIS = 1_000;
 
-interface Waiter {
-  /** Flights in this slot or later began after the request. */
-  readonly firstSlot: number;
-  readonly arrived: number;
+interface Waiter extends ConfirmationRequest {
   readonly done: Deferred<void>;
 }
-
-type Vote = 'clean' | 'own' | 'silent' | 'lost';
 
 export class Confirmation {
   readonly #ports: StarPorts;
@@ -72,14 +74,15 @@ export class Confirmation {
       return;
     }
     if (this.#waiters.length === 0) return;
-    this.#settle((waiter) => waiter.firstSlot < this.#writer.released);
+    this.#settle({ kind: 'released', released: this.#writer.released });
     this.#startWave();
   }
 
-  #settle(isConfirmed: (waiter: Waiter) => boolean): void {
+  #settle(evidence: ConfirmationEvidence): void {
+    const { copyQuorum } = this.#writer.record;
     const left: Waiter[] = [];
     for (const waiter of this.#waiters) {
-      if (isConfirmed(waiter)) waiter.done.resolve();
+      if (isConfirmed(waiter, evidence, copyQuorum)) waiter.done.resolve();
       else left.push(waiter);
     }
     this.#waiters = left;
@@ -106,7 +109,7 @@ export class Confirmation {
       if (this.#writer.lost !== undefined) return;
       const clean = votes.filter((vote) => vote === 'clean').length;
       if (clean >= this.#writer.record.copyQuorum) {
-        this.#settle((waiter) => waiter.arrived < begun);
+        this.#settle({ kind: 'wave', begun, clean });
         attempt = -1;
         continue;
       }
@@ -115,7 +118,7 @@ export class Confirmation {
     }
   }
 
-  async #wave(slot: number): Promise<readonly Vote[]> {
+  async #wave(slot: number): Promise<readonly ConfirmationVote[]> {
     const controller = new AbortController();
     const timer = this.#ports.clock.setTimeout(() => controller.abort(), WAVE_MILLIS);
     const onStop = (): void => controller.abort();
@@ -128,20 +131,21 @@ export class Confirmation {
     }
   }
 
-  async #look(bucket: SetBucket, slot: number, signal: AbortSignal): Promise<Vote> {
+  async #look(bucket: SetBucket, slot: number, signal: AbortSignal): Promise<ConfirmationVote> {
     const { star, epoch, nonce } = this.#writer.record;
     const key = slotKey(star, epoch, slot);
     const read = await bucket.store.readHead(key, EXISTS_HEAD_BYTES, { evidence: true, signal });
-    if (read.kind === 'unknown') return 'silent';
+    if (read.kind === 'unknown') return voteOf('unknown', 'unknown');
     if (read.kind === 'found') {
       const object = inspectSlotObject(read.bytes, read.sizeBytes, { star, epoch, slot, nonce });
-      // Assigned meanwhile: its acknowledgement is the confirmation.
-      if (object.kind === 'flight') return 'own';
+      const vote = voteOf(object.kind, 'unknown');
       // A3: at once, not when the slowest bucket has answered, or the slot is assigned meanwhile.
-      this.#writer.halt({ slot, bucket: bucket.store.name, found: object.kind });
-      return 'lost';
+      if (object.kind !== 'flight') {
+        this.#writer.halt({ slot, bucket: bucket.store.name, found: object.kind });
+      }
+      return vote;
     }
     // The absence counts only in the bucket it claims to be, by a read begun after it.
-    return (await bucket.confirm(signal)) === 'confirmed' ? 'clean' : 'silent';
+    return voteOf('absent', await bucket.confirm(signal));
   }
 }
