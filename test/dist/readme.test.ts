@@ -21,6 +21,7 @@ const snippets = new Map(
 const printed: Record<string, string> = {
   'quick-start.ts': '0 one\n1 two\nnext: 2\n',
   'quick-start.mjs': '0 hello\n',
+  'two-engines.ts': '0\n',
   'errors.ts': 'done\n',
 };
 
