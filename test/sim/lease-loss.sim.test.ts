@@ -234,6 +234,28 @@ async function readAll(stream: Stream): Promise<number> {
   return count;
 }
 
+describe('wall clocks that step by an hour', () => {
+  it.each([-3_600_000, 3_600_000])('cost no lease, and delay no takeover: %i ms', async (step) => {
+    await play({}, async (scenario) => {
+      const [a, [stream]] = await leader(scenario, ['s']);
+      const b = await scenario.start('b');
+      for (const { process } of [a, b]) {
+        process.layers.clock.stepWall(step);
+        await scenario.wait(5_000);
+        expect(await scenario.append(a, stream!)).toMatchObject({ kind: 'appended' });
+        await expect(b.engine.open('s')).rejects.toMatchObject({ code: 'STREAM_HELD' });
+      }
+      expect(counter(a, 'star.leaseLosses')).toBe(0);
+      a.process.crash();
+      b.process.layers.clock.stepWall(-2 * step);
+      const begun = scenario.world.scheduler.time;
+      const taken = await b.engine.open('s', { whileHeld: 'wait', timeoutMillis: 30_000 });
+      expect(scenario.world.scheduler.time - begun).toBeLessThan(3_300);
+      expect(await scenario.append(b, taken)).toMatchObject({ start: 3 });
+    });
+  });
+});
+
 describe('a star whose buckets do not answer', () => {
   it('rolls after a minute and ends its lease record after two; back again it goes on', async () => {
     await play({}, async (scenario) => {
