@@ -8,6 +8,7 @@ import { World, type WorldOptions } from '../../src/testing/world.ts';
 import { AcknowledgedChecker, EvidenceChecker } from './checkers/acknowledged.ts';
 import type { CheckContext, Checker } from './checkers/context.ts';
 import { CompletionChecker, FenceChecker } from './checkers/fence.ts';
+import { ConditionChecker, DeletionChecker } from './checkers/requests.ts';
 import { HistoryChecker } from './checkers/history.ts';
 import { CoverageChecker, TenureChecker } from './checkers/tenure.ts';
 import { FirstPutChecker, HaltChecker, OneContentChecker } from './checkers/writer.ts';
@@ -31,6 +32,7 @@ export class Harness {
   readonly meta: MetaIndex;
   readonly counters: Counters;
   readonly history: HistoryChecker;
+  readonly deletions: DeletionChecker;
   /** A clock outside of all processes. */
   readonly clock: Clock;
   readonly #checkers: readonly Checker[];
@@ -52,6 +54,7 @@ export class Harness {
     const context: CheckContext = { ...base, acks: acknowledged };
     this.counters = new Counters(context);
     this.history = new HistoryChecker(context);
+    this.deletions = new DeletionChecker(context);
     this.#checkers = [
       acknowledged,
       new EvidenceChecker(context),
@@ -62,6 +65,8 @@ export class Harness {
       new CompletionChecker(context),
       new TenureChecker(context),
       new CoverageChecker(context),
+      new ConditionChecker(context),
+      this.deletions,
       this.history,
       this.counters,
     ];

@@ -92,7 +92,7 @@ const silenceIsPoison: Partial<FenceRules> = {
 };
 
 /** Acknowledges rows without storing them, and shows them to nobody else. */
-const rowsInMemory = lyingMetastore(() => {
+export const rowsInMemory = lyingMetastore(() => {
   const rows = new Map<string, MetaEntry>();
   return {
     put: async (key, value, expected, send) => {
@@ -153,7 +153,8 @@ function starOf(process: SimulatedProcess): string {
   return process.name.split('.')[0]!;
 }
 
-function facade(stream: Stream): Stream {
+/** The stream itself, for a break to override parts of. */
+export function facade(stream: Stream): Stream {
   return {
     name: stream.name,
     id: stream.id,

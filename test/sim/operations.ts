@@ -32,6 +32,8 @@ export interface Operation {
   readonly bodies: readonly string[];
   /** First position that a read asked for. */
   readonly from: number;
+  /** The number that an append asked for. */
+  readonly matchSeqNum?: number | undefined;
   ended?: number;
   outcome?: Outcome;
 }
@@ -48,7 +50,7 @@ export class OperationLog {
 
   begin(
     part: Pick<Operation, 'process' | 'kind' | 'stream' | 'streamId'> &
-      Partial<Pick<Operation, 'from'>> & { readonly records?: number },
+      Partial<Pick<Operation, 'from' | 'matchSeqNum'>> & { readonly records?: number },
   ): Operation {
     const id = this.operations.length;
     const { process, kind, stream, streamId } = part;
@@ -61,6 +63,7 @@ export class OperationLog {
       began: this.#ticks++,
       bodies: Array.from({ length: part.records ?? 0 }, (_, index) => `${stream}:${id}:${index}`),
       from: part.from ?? 0,
+      matchSeqNum: part.matchSeqNum,
     };
     this.operations.push(operation);
     for (const listener of this.listeners) listener.operationBegan?.(operation);

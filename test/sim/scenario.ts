@@ -18,6 +18,9 @@ export interface ScenarioOptions {
   readonly seed?: number;
   readonly settings?: Omit<EngineSettings, 'star'>;
   readonly mutate?: HarnessOptions['mutate'];
+  readonly rules?: HarnessOptions['rules'];
+  /** Stands between callers and a stream. */
+  readonly wrapStream?: HarnessOptions['wrapStream'];
 }
 
 export interface Running {
@@ -37,6 +40,7 @@ export class Scenario {
       bucketCount: options.buckets ?? 3,
       replay: 'npx vitest run --config test/vitest.config.ts test/sim',
       mutate: options.mutate,
+      rules: options.rules,
     });
   }
 
@@ -79,7 +83,8 @@ export class Scenario {
     this.#streams.add(name);
     for (let attempt = 0; ; attempt++) {
       try {
-        return await running.engine.open(name, { timeoutMillis: 30_000 });
+        const { wrapStream = (stream: Stream) => stream } = this.#options;
+        return wrapStream(await running.engine.open(name, { timeoutMillis: 30_000 }));
       } catch (error) {
         if (attempt === 60 || !EngineError.is(error) || !error.retryable) throw error;
         await this.wait(250);
@@ -91,13 +96,20 @@ export class Scenario {
   async append(
     running: Running,
     stream: Stream,
-    options: { readonly records?: number; readonly timeoutMillis?: number } = {},
+    options: {
+      readonly records?: number;
+      readonly timeoutMillis?: number;
+      readonly matchSeqNum?: number;
+    } = {},
   ): Promise<Outcome> {
-    const { records = 1, timeoutMillis = 60_000 } = options;
-    const operation = this.#begin(running, stream, 'append', records);
+    const { records = 1, timeoutMillis = 60_000, matchSeqNum } = options;
+    const operation = this.#begin(running, stream, 'append', records, matchSeqNum);
     return this.#end(operation, running, async () => {
       const batch = operation.bodies.map((body) => ({ body }));
-      const { start, end } = await stream.append(batch, { timeoutMillis });
+      const { start, end } = await stream.append(batch, {
+        timeoutMillis,
+        ...(matchSeqNum === undefined ? {} : { matchSeqNum }),
+      });
       return { kind: 'appended', start: start.seqNum, end: end.seqNum };
     });
   }
@@ -113,6 +125,12 @@ export class Scenario {
       const { seqNum } = await stream.checkTail({ timeoutMillis });
       return { kind: 'tail', tail: seqNum };
     });
+  }
+
+  /** Deletes the stream through the engine; from the answer on nothing may be appended to it. */
+  async delete({ engine }: Running, name: string, streamId: string): Promise<void> {
+    await engine.deleteStream(name, { timeoutMillis: 60_000 });
+    this.harness.deletions.deleted(streamId);
   }
 
   wait(millis: number): Promise<void> {
@@ -147,13 +165,20 @@ export class Scenario {
     await this.harness.readBack(settings, [...this.#streams]);
   }
 
-  #begin(running: Running, stream: Stream, kind: Operation['kind'], records: number): Operation {
+  #begin(
+    running: Running,
+    stream: Stream,
+    kind: Operation['kind'],
+    records: number,
+    matchSeqNum?: number,
+  ): Operation {
     return this.harness.log.begin({
       process: running.process.name,
       kind,
       stream: stream.name,
       streamId: stream.id,
       records,
+      matchSeqNum,
     });
   }
 

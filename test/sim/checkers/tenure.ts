@@ -1,4 +1,4 @@
-/** Leadership: S3 opened only when covered, T6 left only by its holder or after the cut, N release covered. */
+/** Leadership: S3 opened and R3 rolled into only when covered, T6 left only by its holder or after the cut, N release covered. */
 import type { RefRow } from '../../../src/protocol/records.ts';
 import { sameTenure } from '../../../src/protocol/gate.ts';
 import { tenureOf, type EpochChange, type WriterChange } from '../meta-index.ts';
@@ -35,17 +35,19 @@ export class TenureChecker implements Checker {
     this.#context.fail('T6', `${process} takes ${streamId} from ${name}, which is not cut`);
   }
 
-  /** S3 */
+  /** S3; R3 when a star takes its own stream into its next epoch. */
   #opened(
     streamId: string,
     process: string,
     old: { star: string; epoch: number } | undefined,
   ): void {
     const { meta, slots, acks, fail } = this.#context;
+    const isRoll = old !== undefined && meta.epoch(old.star, old.epoch)?.minter === process;
+    const rule = isRoll ? 'R3' : 'S3';
     const rowsEnd = meta.lastRow(streamId)?.end ?? 0;
     const acked = acks.ackedEnd(streamId);
     if (rowsEnd < acked) {
-      fail('S3', `${process} opens ${streamId} covered to ${rowsEnd}, acknowledged to ${acked}`);
+      fail(rule, `${process} opens ${streamId} covered to ${rowsEnd}, acknowledged to ${acked}`);
     }
     if (old === undefined) return;
     const cut = meta.epoch(old.star, old.epoch)?.record.cut;
@@ -55,7 +57,7 @@ export class TenureChecker implements Checker {
       const end = entry.firstSeqNum + entry.count;
       if (end <= rowsEnd) continue;
       const where = `${epochName(at)}/${at.slot}`;
-      fail('S3', `${process} opens ${streamId} covered to ${rowsEnd}, but ${where} ends at ${end}`);
+      fail(rule, `${process} opens ${streamId} covered to ${rowsEnd}, but ${where} ends at ${end}`);
     }
   }
 
