@@ -47,6 +47,9 @@ export interface PeerChannel {
    * The next message, in order; `undefined` when the other side has ended the channel. One call at a
    * time; who does not call makes the sender wait, once a window is full.
    *
+   * A channel breaks when its connection does, or when the other side gives no sign of life for some
+   * seconds.
+   *
    * @throws EngineError PEER_UNAVAILABLE when the channel broke, PEER_PROTOCOL for bytes that are no
    *   messages. Stays so.
    */

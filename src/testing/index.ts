@@ -10,6 +10,7 @@ export * from './meta-fates.ts';
 export * from './meta-journal.ts';
 export * from './meta-server.ts';
 export * from './scheduler.ts';
+export * from './simulated-peers.ts';
 export * from './simulated-process.ts';
 export * from './simulation-failure.ts';
 export * from './virtual-clock.ts';

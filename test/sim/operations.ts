@@ -20,6 +20,8 @@ export type Outcome =
   | { readonly kind: 'indeterminate'; readonly code: string };
 
 export interface Operation {
+  /** The process hands it to another one when that holds the stream. */
+  readonly mayBeForwarded?: boolean | undefined;
   readonly id: number;
   readonly process: string;
   readonly kind: OperationKind;
@@ -50,7 +52,9 @@ export class OperationLog {
 
   begin(
     part: Pick<Operation, 'process' | 'kind' | 'stream' | 'streamId'> &
-      Partial<Pick<Operation, 'from' | 'matchSeqNum'>> & { readonly records?: number },
+      Partial<Pick<Operation, 'from' | 'matchSeqNum' | 'mayBeForwarded'>> & {
+        readonly records?: number;
+      },
   ): Operation {
     const id = this.operations.length;
     const { process, kind, stream, streamId } = part;
@@ -64,6 +68,7 @@ export class OperationLog {
       bodies: Array.from({ length: part.records ?? 0 }, (_, index) => `${stream}:${id}:${index}`),
       from: part.from ?? 0,
       matchSeqNum: part.matchSeqNum,
+      mayBeForwarded: part.mayBeForwarded,
     };
     this.operations.push(operation);
     for (const listener of this.listeners) listener.operationBegan?.(operation);

@@ -6,6 +6,7 @@ import { sleep } from '../../src/lib/wait.ts';
 import { parsePreamble, type SlotObjectKind } from '../../src/format/preamble.ts';
 import { resolveSettings, type EngineSettings } from '../../src/protocol/settings.ts';
 import type { BucketCall } from '../../src/testing/bucket-fates.ts';
+import { SimulatedPeers } from '../../src/testing/simulated-peers.ts';
 import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
 import type { World } from '../../src/testing/world.ts';
 import { Harness, type HarnessOptions } from './harness.ts';
@@ -21,6 +22,8 @@ export interface ScenarioOptions {
   readonly rules?: HarnessOptions['rules'];
   /** Stands between callers and a stream. */
   readonly wrapStream?: HarnessOptions['wrapStream'];
+  /** Engines forward to each other. */
+  readonly listens?: boolean;
 }
 
 export interface Running {
@@ -30,6 +33,7 @@ export interface Running {
 
 export class Scenario {
   readonly harness: Harness;
+  readonly peers: SimulatedPeers;
   readonly #options: ScenarioOptions;
   readonly #streams = new Set<string>();
 
@@ -42,6 +46,7 @@ export class Scenario {
       mutate: options.mutate,
       rules: options.rules,
     });
+    this.peers = new SimulatedPeers(this.harness.world.scheduler);
   }
 
   get world(): World {
@@ -75,7 +80,8 @@ export class Scenario {
       },
       buckets,
     );
-    return openEngine(process.ports, resolved, { timeoutMillis: 30_000 });
+    const peers = this.#options.listens === true ? this.peers.join(process) : undefined;
+    return openEngine(process.ports, resolved, { timeoutMillis: 30_000, peers });
   }
 
   /** Opens as soon as nobody else holds the stream. */
@@ -174,6 +180,7 @@ export class Scenario {
   ): Operation {
     return this.harness.log.begin({
       process: running.process.name,
+      mayBeForwarded: this.#options.listens,
       kind,
       stream: stream.name,
       streamId: stream.id,

@@ -1,6 +1,6 @@
 /**
  * Engines of one process that reach each other through memory: the transport of tests and of the
- * simulator. No timers; what is sent arrives in later microtasks, in order.
+ * simulator, which decides when what is sent arrives. No timers of its own.
  */
 import { EngineError } from '../../lib/errors.ts';
 import { throwIfAborted, type WaitOptions } from '../../lib/wait.ts';
@@ -15,11 +15,20 @@ export interface MemoryPeersOptions {
   readonly address?: string;
 }
 
+/** Lets `run` happen at the engine `to` after what was carried there from `from` before, or never. */
+export type Carry = (from: string, to: string, run: () => void) => void;
+
 /** Which engines can be reached; tests cut them off or let them fall silent. */
 export class MemoryPeerNetwork {
   readonly #members = new Map<string, MemoryPeers>();
   readonly #silent = new Set<string>();
+  readonly #carry: Carry;
   #count = 0;
+
+  /** @param carry - at once by default. */
+  constructor(carry: Carry = (_from, _to, run) => run()) {
+    this.#carry = carry;
+  }
 
   join(options: MemoryPeersOptions): MemoryPeers {
     return new MemoryPeers(this, {
@@ -38,8 +47,8 @@ export class MemoryPeerNetwork {
     this.#silent.add(address);
   }
 
-  isSilent(address: string): boolean {
-    return this.#silent.has(address);
+  carry(from: string, to: string, run: () => void): void {
+    if (!this.#silent.has(from) && !this.#silent.has(to)) this.#carry(from, to, run);
   }
 
   find(address: string): MemoryPeers | undefined {
@@ -89,33 +98,46 @@ export class MemoryPeers implements Peers {
   async open(address: string, options: WaitOptions = {}): Promise<PeerChannel> {
     throwIfAborted(options.signal, 'connect');
     const other = this.#closed ? undefined : this.#network.find(address);
-    const accept = other?.accepting;
-    if (other === undefined || accept === undefined) {
+    if (other?.accepting === undefined) {
       throw new EngineError('PEER_UNAVAILABLE', 'no engine listens there', {
         details: { address },
       });
     }
-    if (other.#token !== this.#token) {
-      throw new EngineError('PEER_REFUSED', 'the engine there wants another token', {
-        details: { address },
+    const network = this.#network;
+    const near = new MemoryChannel(network, { own: this.address, peer: address }, this.#channels);
+    await new Promise<void>((resolve, reject) => {
+      const back = (error?: EngineError): void =>
+        network.carry(address, this.address, () => {
+          if (error === undefined) resolve();
+          else reject(error);
+        });
+      network.carry(this.address, address, () => {
+        const accept = other.accepting;
+        if (other.#token !== this.#token) {
+          near.destroy();
+          back(refused(address));
+        } else if (accept === undefined) {
+          near.destroy();
+          back(
+            new EngineError('PEER_UNAVAILABLE', 'nobody listens there', { details: { address } }),
+          );
+        } else {
+          const place = { own: address, peer: this.address, isAccepted: true };
+          const far = new MemoryChannel(network, place, other.#channels);
+          near.connect(far);
+          far.connect(near);
+          accept(far);
+          back();
+        }
       });
-    }
-    const silent = (): boolean =>
-      this.#network.isSilent(address) || this.#network.isSilent(this.address);
-    const near = new MemoryChannel({ peer: address, isAccepted: false, silent }, this.#channels);
-    const far = new MemoryChannel(
-      { peer: this.address, isAccepted: true, silent },
-      other.#channels,
-    );
-    near.connect(far);
-    far.connect(near);
-    accept(far);
+    });
     return near;
   }
 
   breakChannels(address: string): void {
     for (const channel of [...this.#channels]) {
-      if (this.address === address || channel.peer === address) channel.destroy();
+      if (this.address !== address && channel.peer !== address) continue;
+      this.#network.carry(channel.peer, this.address, () => channel.break());
     }
   }
 
@@ -127,30 +149,39 @@ export class MemoryPeers implements Peers {
   }
 }
 
+function refused(address: string): EngineError {
+  return new EngineError('PEER_REFUSED', 'the engine there wants another token', {
+    details: { address },
+  });
+}
+
 interface ChannelPlace {
+  readonly own: string;
   readonly peer: string;
-  readonly isAccepted: boolean;
-  readonly silent: () => boolean;
+  readonly isAccepted?: boolean;
 }
 
 class MemoryChannel implements PeerChannel {
   readonly peer: string;
   readonly isAccepted: boolean;
-  readonly #place: ChannelPlace;
+  readonly #network: MemoryPeerNetwork;
+  readonly #own: string;
   readonly #registry: Set<MemoryChannel>;
   readonly #arrived: Uint8Array[] = [];
   readonly #roomWaiters: (() => void)[] = [];
-  #other!: MemoryChannel;
-  #arrivedBytes = 0;
+  #other: MemoryChannel | undefined;
+  /** Sent, and not known to be received. */
+  #sentBytes = 0;
   #ended = false;
   #otherEnded = false;
   #broken = false;
   #wake: (() => void) | undefined;
 
-  constructor(place: ChannelPlace, registry: Set<MemoryChannel>) {
+  constructor(network: MemoryPeerNetwork, place: ChannelPlace, registry: Set<MemoryChannel>) {
+    this.#network = network;
+    this.#own = place.own;
     this.peer = place.peer;
-    this.isAccepted = place.isAccepted;
-    this.#place = place;
+    this.isAccepted = place.isAccepted ?? false;
     this.#registry = registry;
     registry.add(this);
   }
@@ -172,12 +203,13 @@ class MemoryChannel implements PeerChannel {
 
   async #send(message: Uint8Array): Promise<void> {
     if (this.#broken || this.#ended) throw this.#overError();
-    if (this.#place.silent()) return new Promise(() => undefined);
-    this.#other.#arrived.push(message);
-    this.#other.#arrivedBytes += message.length;
-    this.#other.#wake?.();
-    while (this.#other.#arrivedBytes > WINDOW_BYTES && !this.#isBroken()) {
-      await new Promise<void>((resolve) => this.#other.#roomWaiters.push(resolve));
+    this.#sentBytes += message.length;
+    this.#carry((other) => {
+      other.#arrived.push(message);
+      other.#wake?.();
+    });
+    while (this.#sentBytes > WINDOW_BYTES && !this.#isBroken()) {
+      await new Promise<void>((resolve) => this.#roomWaiters.push(resolve));
     }
     if (this.#isBroken()) throw this.#overError();
   }
@@ -187,8 +219,7 @@ class MemoryChannel implements PeerChannel {
       if (this.#broken) throw this.#overError();
       const message = this.#arrived.shift();
       if (message !== undefined) {
-        this.#arrivedBytes -= message.length;
-        for (const resolve of this.#roomWaiters.splice(0)) resolve();
+        this.#carry((other) => other.#received(message.length));
         return message;
       }
       if (this.#otherEnded) return undefined;
@@ -201,25 +232,40 @@ class MemoryChannel implements PeerChannel {
   end(): void {
     if (this.#ended || this.#broken) return;
     this.#ended = true;
-    if (this.#place.silent()) return;
-    this.#other.#otherEnded = true;
-    this.#other.#wake?.();
     this.#forgetIfOver();
-    this.#other.#forgetIfOver();
+    this.#carry((other) => {
+      other.#otherEnded = true;
+      other.#wake?.();
+      other.#forgetIfOver();
+    });
   }
 
   destroy(): void {
-    this.#break();
-    if (!this.#place.silent()) this.#other.#break();
+    if (this.#broken) return;
+    this.break();
+    this.#carry((other) => other.break());
   }
 
-  #break(): void {
+  break(): void {
     if (this.#broken) return;
     this.#broken = true;
     this.#wake?.();
-    for (const resolve of this.#other.#roomWaiters.splice(0)) resolve();
-    for (const resolve of this.#roomWaiters.splice(0)) resolve();
+    this.#tellRoom();
     this.#registry.delete(this);
+  }
+
+  #received(bytes: number): void {
+    this.#sentBytes -= bytes;
+    this.#tellRoom();
+  }
+
+  #carry(run: (other: MemoryChannel) => void): void {
+    const other = this.#other;
+    if (other !== undefined) this.#network.carry(this.#own, this.peer, () => run(other));
+  }
+
+  #tellRoom(): void {
+    for (const resolve of this.#roomWaiters.splice(0)) resolve();
   }
 
   #forgetIfOver(): void {

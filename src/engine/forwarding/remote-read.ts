@@ -11,7 +11,7 @@ import { EngineError } from '../../lib/errors.ts';
 import { abortedError, throwIfAborted } from '../../lib/wait.ts';
 import type { PeerChannel } from '../../ports/peers.ts';
 import type { ReadRequest } from '../../../actors/stream-reader.ts';
-import { greet, type Greeting, type RemoteHost } from './remote-host.ts';
+import { connect, greet, type Greeting, type RemoteHost } from './remote-host.ts';
 
 export async function* readRemotely(
   host: RemoteHost,
@@ -21,7 +21,7 @@ export async function* readRemotely(
 ): AsyncGenerator<readonly StoredRecord[], void, void> {
   const { signal, timeoutMillis } = request;
   throwIfAborted(signal, 'read');
-  const channel = await host.peers.open(address, { signal, timeoutMillis });
+  const channel = await connect(host, address, { signal, timeoutMillis });
   const onAbort = (): void => channel.destroy();
   signal?.addEventListener('abort', onAbort, { once: true });
   try {

@@ -24,7 +24,7 @@ import type { PeerChannel } from '../../ports/peers.ts';
 import type { CheckedBatch } from '../../protocol/batch.ts';
 import type { ReadRequest } from '../../../actors/stream-reader.ts';
 import type { AppendOptions, Position, Stream, Ticket } from '../api.ts';
-import { greet, type Greeting, type RemoteHost } from './remote-host.ts';
+import { connect, greet, type Greeting, type RemoteHost } from './remote-host.ts';
 import { readRemotely } from './remote-read.ts';
 import { RemoteTicket } from './remote-ticket.ts';
 import type { Target } from './target.ts';
@@ -83,7 +83,7 @@ export class RemoteSession implements Target {
     greeting: Greeting,
     options: WaitOptions,
   ): Promise<RemoteSession> {
-    const channel = await host.peers.open(address, options);
+    const channel = await connect(host, address, options);
     try {
       void channel.send(greet('append', greeting));
       const first = await waitFor(host.clock, channel.receive(), options, 'open');

@@ -140,8 +140,13 @@ export class EvidenceChecker implements Checker {
       if (epoch === undefined) return false;
       // Placed by the cut: the fence proved it.
       if (epoch.record.cut !== undefined && at.slot < epoch.record.cut) return true;
-      const name = `${operation.process} ${epochName(at)}/${at.slot}`;
-      return (this.#evidence.get(name)?.size ?? 0) >= epoch.record.copyQuorum;
+      const slot = ` ${epochName(at)}/${at.slot}`;
+      // A forwarded batch is proven to the holder, whichever process that is.
+      const shown =
+        operation.mayBeForwarded === true
+          ? [...this.#evidence].filter(([name]) => name.endsWith(slot)).map(([, found]) => found)
+          : [this.#evidence.get(`${operation.process}${slot}`)];
+      return shown.some((found) => (found?.size ?? 0) >= epoch.record.copyQuorum);
     });
     if (!proven) fail('A4', `${describe(operation)} acknowledged without W answers that prove it`);
   }
