@@ -44,6 +44,19 @@ export class LimboRegister {
     this.#enqueue(note, (context) => removeNote(this.#ports, note, context));
   }
 
+  /** Removes what incarnations before this one noted of the star; the streams were settled since. */
+  sweep(star: string, incarnation: string): void {
+    const { metastore } = this.#ports;
+    const signal = this.#signal;
+    const sweep = async (): Promise<void> => {
+      for (const { key, value } of await metastore.children(limboPrefix(star), { signal })) {
+        const note = parseRecordValue(limboRecord, key, value);
+        if (note.incarnation !== incarnation) this.clear(note);
+      }
+    };
+    sweep().catch(() => undefined);
+  }
+
   #enqueue(
     { star, stream }: Pick<LimboNote, 'star' | 'stream'>,
     write: (context: ConditionalContext) => Promise<void>,

@@ -102,7 +102,7 @@ export class StarDepartures {
     this.#handedOff.set(name, {
       star,
       stream: actor.streamId,
-      incarnation: actor.entered!.record.incarnation,
+      incarnation: actor.tenure.incarnation,
       until: ports.clock.monotonic() + HANDOFF_MILLIS,
     });
     actor.finish('released', handedOffError(name, star));
@@ -144,12 +144,17 @@ export class StarDepartures {
 
   /** A Finish of the stream failed; it is tried again. */
   noteLimbo(actor: StreamActor): void {
-    const { departure, entered } = actor;
-    if (departure === undefined || entered === undefined) return;
-    const { star, incarnation, epoch } = entered.record;
+    const { departure } = actor;
+    if (departure === undefined) return;
+    const { star, incarnation, epoch } = actor.tenure;
     const { stream, name, basin } = actor.record;
     const { sinceMillis, code = 'INTERNAL', message = '' } = departure;
     this.#limbo.note({ star, incarnation, epoch, stream, name, basin, sinceMillis, code, message });
+  }
+
+  /** Notes of earlier incarnations of this star say nothing any more. */
+  sweepNotes(incarnation: string): void {
+    this.#limbo.sweep(this.#host.settings.star, incarnation);
   }
 
   /** The stream is out of limbo, in whichever way. */

@@ -372,6 +372,7 @@ export class StarActor implements StreamHost {
     });
     this.#recovered.resolve(result);
     this.registered.collector.start();
+    this.departures.sweepNotes(this.registered.incarnations.current);
     return { type: 'predecessors.settled' };
   }
 

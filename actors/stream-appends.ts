@@ -178,6 +178,14 @@ export class StreamAppends implements BatchOwner {
     this.#sessions.remove(session);
   }
 
+  /** Most appends have no condition: they cost nothing here. */
+  #judgeAppend({ matchSeqNum, fencingToken, session }: AppendRequest): Rejection | undefined {
+    const token = fencingToken ?? session?.token;
+    const isFree = token === undefined && matchSeqNum === undefined;
+    if (isFree && this.#leader.record.config.mode === 'any') return undefined;
+    return this.#judge({ matchSeqNum, fencingToken: token });
+  }
+
   #judge(conditions: AppendConditions): Rejection | undefined {
     const { fencingToken } = this.#assigned;
     const { mode } = this.#leader.record.config;
@@ -223,10 +231,7 @@ export class StreamAppends implements BatchOwner {
       );
       return undefined;
     }
-    const rejection = this.#judge({
-      matchSeqNum: request.matchSeqNum,
-      fencingToken: request.fencingToken ?? request.session?.token,
-    });
+    const rejection = this.#judgeAppend(request);
     if (rejection !== undefined) return rejection;
     const { queue } = entered.writer;
     const flight = queue.prepare(batch.encodedBytes);

@@ -8,7 +8,7 @@ import { assert } from '../src/lib/assert.ts';
 import type { EngineError } from '../src/lib/errors.ts';
 import { deadlineError, deferred, waitFor, type WaitOptions } from '../src/lib/wait.ts';
 import type { RecordInput } from '../src/protocol/batch.ts';
-import type { StreamRecord, StreamState } from '../src/protocol/records.ts';
+import type { StreamRecord, StreamState, Tenure } from '../src/protocol/records.ts';
 import { streamMachine, type StreamEvent, type StreamOutcome } from '../machines/stream.machine.ts';
 import type { AppendBatch, Position } from './append-batch.ts';
 import { sendTo } from './effect.ts';
@@ -83,6 +83,11 @@ export class StreamActor implements AppendsLeader, LeaderState {
     return this.record.stream;
   }
 
+  /** What the writer record names; known once it was claimed. */
+  get tenure(): Tenure {
+    return this.#gate.writer.own;
+  }
+
   get tail(): StreamTail {
     return this.#appends.tail;
   }
@@ -120,7 +125,8 @@ export class StreamActor implements AppendsLeader, LeaderState {
 
   /** Present from the request of a Finish to its end. */
   get departure(): Departure | undefined {
-    return this.isFinishing ? this.#departure.status : undefined;
+    // Asked while the chart enters limbo, too.
+    return this.isFinishing || this.wasInLimbo ? this.#departure.status : undefined;
   }
 
   /** Whether a Finish failed once; it is tried until it succeeds or the tenure is over. */

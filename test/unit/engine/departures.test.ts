@@ -1,11 +1,13 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { MemoryMetastore } from '../../../src/adapters/memory/metastore.ts';
-import type { HostedEngine } from '../../../src/engine/host.ts';
+import { readEpochs, type HostedEngine } from '../../../src/engine/host.ts';
 import { EngineError } from '../../../src/index.ts';
 import { readLimbo } from '../../../actors/limbo-register.ts';
-import { writerKey } from '../../../src/protocol/keys.ts';
+import { refsPrefix, writerKey } from '../../../src/protocol/keys.ts';
 import {
+  encodeRecordValue,
   parseRecordValue,
+  refRow,
   writerRecord,
   type WriterRecord,
 } from '../../../src/protocol/records.ts';
@@ -114,6 +116,35 @@ describe('N what a departure costs', () => {
     const taken = await c.open('s');
     expect((await taken.append(one)).start.seqNum).toBe(2);
   });
+});
+
+describe('N a release and its mark certify only together', () => {
+  test.each(['no mark', 'a mark of another tail', 'a mark of another tenure'])(
+    '%s: settled like a tenure, and reported',
+    async (what) => {
+      const world = new EngineWorld();
+      const a = await start(world, 'a');
+      const stream = await a.open('s');
+      await stream.append([...one, ...one]);
+      await stream.close();
+      const plain = new MemoryMetastore(world.metastore);
+      const entry = (await plain.lastChild(refsPrefix(stream.id)))!;
+      const { mark, ...row } = parseRecordValue(refRow, entry.key, entry.value);
+      expect(mark).toMatchObject({ tail: 2 });
+      const tenure = { ...mark!.tenure, epoch: mark!.tenure.epoch + 1 };
+      const changed = {
+        'no mark': row,
+        'a mark of another tail': { ...row, mark: { ...mark!, tail: 1 } },
+        'a mark of another tenure': { ...row, mark: { ...mark!, tenure } },
+      }[what];
+      await plain.put(entry.key, encodeRecordValue(changed), entry.version);
+      const b = await start(world, 'b');
+      const taken = await b.open('s');
+      expect((await taken.append(one)).start.seqNum).toBe(2);
+      expect(b.metrics().counters['gate.markDisagrees']).toBe(1);
+      expect((await readEpochs(plain, 'a'))[0]).toMatchObject({ cut: 1 });
+    },
+  );
 });
 
 describe('engine.handoff', () => {
@@ -284,10 +315,6 @@ describe('limbo', () => {
     const stream = await a.open('s');
     await stream.append(one);
     meta.fails = ({ op, key }) =>
-      op === 'barrier' && key.startsWith('streams/')
-        ? new EngineError('METASTORE_CORRUPT', 'bad')
-        : undefined;
-    meta.fails = ({ op, key }) =>
       op === 'put' && key.includes('/refs/')
         ? new EngineError('METASTORE_CORRUPT', 'bad')
         : undefined;
@@ -299,6 +326,9 @@ describe('limbo', () => {
     meta.fails = () => undefined;
     await b.open('s');
     expect(await readLimbo({ metastore: plain }, 'a')).toEqual([]);
+    // And goes when its star starts again.
+    await start(world, 'a');
+    await vi.waitFor(async () => expect(await plain.children('limbo/')).toEqual([]));
   });
 
   test('an open that fails behind its claim leaves through Finish, not as a tenure without a leader', async () => {
@@ -317,6 +347,10 @@ describe('limbo', () => {
     };
     expect((await errorOf(b.open('s'))).code).toBe('METASTORE_CORRUPT');
     expect((await b.status()).departing).toMatchObject([{ name: 's', state: 'limbo' }]);
+    const plain = new MemoryMetastore(world.metastore);
+    await vi.waitFor(async () =>
+      expect(await readLimbo({ metastore: plain }, 'b')).toMatchObject([{ name: 's', epoch: 0 }]),
+    );
     meta.fails = () => undefined;
     const c = await start(world, 'c');
     await vi.waitFor(async () => c.open('s'), { timeout: 9_000, interval: 100 });
