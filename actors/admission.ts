@@ -5,8 +5,11 @@
 import type { Clock, TimerHandle } from '../src/lib/clock.ts';
 import { EngineError } from '../src/lib/errors.ts';
 import { throwIfAborted, type WaitOptions } from '../src/lib/wait.ts';
+import { TurnBudget } from './turn-budget.ts';
 
 export interface Admittance {
+  /** What encoding it takes of a turn. */
+  readonly bytes: number;
   /** Takes the room if there is some; answers whether it did. Throws when the wait is pointless. */
   tryAdmit(): boolean;
   /** It has to wait: from now on what it holds must be its own. Called once, before the call returns. */
@@ -29,10 +32,12 @@ export class Admission {
   #recheck: TimerHandle | undefined;
   #draining = false;
   #drainAgain = false;
+  readonly #turn: TurnBudget;
 
   constructor(clock: Clock, poolBytes: number) {
     this.#clock = clock;
     this.#poolBytes = poolBytes;
+    this.#turn = new TurnBudget(clock, () => this.drain());
   }
 
   get waitingCount(): number {
@@ -51,7 +56,12 @@ export class Admission {
     lastTrouble: () => EngineError | undefined,
   ): Promise<void> {
     throwIfAborted(options.signal, 'submit');
-    if (this.#queue.size === 0 && admittance.tryAdmit()) return;
+    if (this.#queue.size === 0 && admittance.tryAdmit()) {
+      this.#turn.spend(admittance.bytes);
+      // Accepted; who submits one batch after the other lets storage have its turn.
+      if (this.#turn.isSpent) await this.#turn.next();
+      return;
+    }
     admittance.queued();
     await new Promise<void>((resolve, reject) => {
       const { signal, timeoutMillis } = options;
@@ -110,6 +120,7 @@ export class Admission {
     while (this.#drainAgain) {
       this.#drainAgain = false;
       for (const waiting of this.#queue) {
+        if (this.#turn.isSpent) break;
         let admitted: boolean;
         try {
           admitted = waiting.admittance.tryAdmit();
@@ -118,6 +129,7 @@ export class Admission {
           continue;
         }
         if (!admitted) break;
+        this.#turn.spend(waiting.admittance.bytes);
         waiting.resolve();
       }
     }

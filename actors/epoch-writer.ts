@@ -18,6 +18,7 @@ import type { Flight, FlightPart } from './flight.ts';
 import type { StarPorts } from './ports.ts';
 import { Progress } from './progress.ts';
 import { storeCopy } from './slot-copies.ts';
+import { TurnBudget } from './turn-budget.ts';
 
 export interface LostSlot {
   readonly slot: number;
@@ -68,6 +69,8 @@ export class EpochWriter {
   readonly progress = new Progress();
   readonly #input: EpochWriterInput;
   readonly #slots = new Map<number, SlotState>();
+  /** Whoever was answered appends again: a few flights at a time, or nobody looks after the rest. */
+  readonly #turn: TurnBudget;
   #next = 0;
   #released = 0;
   #checkpoint = 0;
@@ -79,6 +82,7 @@ export class EpochWriter {
   constructor(input: EpochWriterInput) {
     this.#input = input;
     this.record = input.record;
+    this.#turn = new TurnBudget(input.ports.clock, () => this.#release());
     assert(input.buckets.length === input.record.buckets, 'an epoch has the K buckets of its set');
     this.debt = new CopyDebt(input.ports, input.record, input.buckets);
     this.queue = new FlightQueue({
@@ -283,10 +287,11 @@ export class EpochWriter {
   #release(): void {
     const before = this.#released;
     // Of a lost epoch the cut decides, even about slots that W copies exist of.
-    while (this.#lost === undefined) {
+    while (this.#lost === undefined && !this.#turn.isSpent) {
       const state = this.#slots.get(this.#released);
       if (state === undefined || state.counted < this.record.copyQuorum) break;
       this.#released++;
+      this.#turn.spend(state.flight.bodyBytes);
       this.#acknowledge(state);
       if (state.pending === 0) this.#slots.delete(state.flight.slot);
     }

@@ -141,6 +141,7 @@ export class StreamAppends implements BatchOwner {
     const arrived = this.clock.monotonic();
     await this.#host.admission.admit(
       {
+        bytes: batch.encodedBytes,
         tryAdmit: () => {
           outcome = this.#accept(batch, request);
           return outcome !== undefined;
