@@ -95,6 +95,26 @@ export const SCRIPTED_MUTANTS: readonly ScriptedMutant[] = [
     },
   },
   {
+    // R4: the version under which its batches were appended is gone.
+    name: 'a star that slept takes a stream back that somebody else leads',
+    rule: 'T6',
+    mutate: (ports, process) =>
+      process.name.startsWith('a.') ? blindWriter(ports, process) : ports,
+    script: async (scenario) => {
+      const [a, b] = [await scenario.start('a'), await scenario.start('b')];
+      const stream = await scenario.open(a, 's');
+      await scenario.append(a, stream);
+      a.process.pause();
+      await scenario.wait(6_000);
+      const taken = await scenario.open(b, 's');
+      await scenario.append(b, taken);
+      a.process.wake();
+      await scenario.append(a, stream);
+      await scenario.wait(5_000);
+      await scenario.append(b, taken);
+    },
+  },
+  {
     name: 'a deletion is not decided in the writer record',
     rule: 'T5',
     mutate: swallowing((record) => record['kind'] === 'deleted'),
