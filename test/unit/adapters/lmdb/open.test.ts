@@ -103,8 +103,8 @@ describe('what an LMDB metastore does not open', () => {
       `read-only:${closed}`,
     ];
     expect(await refusals(paths, somebody)).toMatchObject([
-      { code: 'METASTORE_UNAVAILABLE' },
-      { code: 'METASTORE_UNAVAILABLE', details: { reason: 'ENOTDIR' } },
+      { code: 'INVALID_OPTION' },
+      { code: 'INVALID_OPTION', details: { reason: 'ENOTDIR' } },
       { code: 'METASTORE_UNAVAILABLE', details: { reason: 'EACCES' } },
       { code: 'METASTORE_UNAVAILABLE', details: { reason: 'EACCES' } },
       { code: 'METASTORE_UNAVAILABLE' },
