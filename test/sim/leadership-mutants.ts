@@ -2,6 +2,7 @@
  * Breaks of the rules of leadership that a storm meets too rarely, each with the script that lets a
  * checker notice it. The same script must pass without the break.
  */
+import type { Position } from '../../src/engine/api.ts';
 import type { MetaEntry } from '../../src/ports/metastore.ts';
 import { Gate } from '../../src/testing/fault-script.ts';
 import { jsonOf, lyingMetastore, type Json, type Mutation } from './lies.ts';
@@ -152,6 +153,47 @@ export const SCRIPTED_MUTANTS: readonly ScriptedMutant[] = [
       await scenario.append(a, stream, { matchSeqNum: 0 });
       await scenario.append(a, stream, { matchSeqNum: 7 });
       await scenario.append(a, stream, { matchSeqNum: 1 });
+    },
+  },
+  {
+    name: 'an append is sent again without its token',
+    rule: 'K',
+    stream: (stream) => ({
+      ...facade(stream),
+      append: (records, { fencingToken: _, ...options } = {}) => stream.append(records, options),
+    }),
+    script: async (scenario) => {
+      const a = await scenario.start('a');
+      const stream = await scenario.open(a, 's');
+      await stream.fence('first');
+      await scenario.append(a, stream, { fencingToken: 'first' });
+      await stream.fence('second');
+      await scenario.append(a, stream, { fencingToken: 'second' });
+      await scenario.append(a, stream, { fencingToken: 'first' });
+    },
+  },
+  {
+    // L2: whoever sent its release knows nothing of the stream any more.
+    name: 'a released stream is still served',
+    rule: 'L1',
+    stream: (stream) => {
+      let last: Position | undefined;
+      return {
+        ...facade(stream),
+        close: async (options) => {
+          last = await stream.checkTail(options);
+          await stream.close(options);
+        },
+        checkTail: async (options) => last ?? stream.checkTail(options),
+      };
+    },
+    script: async (scenario) => {
+      const [a, b] = [await scenario.start('a'), await scenario.start('b')];
+      const stream = await scenario.open(a, 's');
+      await scenario.append(a, stream);
+      await stream.close();
+      await scenario.append(b, await scenario.open(b, 's'));
+      await scenario.checkTail(a, stream);
     },
   },
 ];

@@ -36,6 +36,8 @@ export interface Operation {
   readonly from: number;
   /** The number that an append asked for. */
   readonly matchSeqNum?: number | undefined;
+  /** The token that an append gave. */
+  readonly fencingToken?: string | undefined;
   ended?: number;
   outcome?: Outcome;
 }
@@ -52,7 +54,7 @@ export class OperationLog {
 
   begin(
     part: Pick<Operation, 'process' | 'kind' | 'stream' | 'streamId'> &
-      Partial<Pick<Operation, 'from' | 'matchSeqNum' | 'mayBeForwarded'>> & {
+      Partial<Pick<Operation, 'from' | 'matchSeqNum' | 'fencingToken' | 'mayBeForwarded'>> & {
         readonly records?: number;
       },
   ): Operation {
@@ -68,6 +70,7 @@ export class OperationLog {
       bodies: Array.from({ length: part.records ?? 0 }, (_, index) => `${stream}:${id}:${index}`),
       from: part.from ?? 0,
       matchSeqNum: part.matchSeqNum,
+      fencingToken: part.fencingToken,
       mayBeForwarded: part.mayBeForwarded,
     };
     this.operations.push(operation);

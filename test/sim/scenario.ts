@@ -106,16 +106,14 @@ export class Scenario {
       readonly records?: number;
       readonly timeoutMillis?: number;
       readonly matchSeqNum?: number;
+      readonly fencingToken?: string;
     } = {},
   ): Promise<Outcome> {
-    const { records = 1, timeoutMillis = 60_000, matchSeqNum } = options;
-    const operation = this.#begin(running, stream, 'append', records, matchSeqNum);
+    const { records = 1, timeoutMillis = 60_000, ...conditions } = options;
+    const operation = this.#begin(running, stream, 'append', records, conditions);
     return this.#end(operation, running, async () => {
       const batch = operation.bodies.map((body) => ({ body }));
-      const { start, end } = await stream.append(batch, {
-        timeoutMillis,
-        ...(matchSeqNum === undefined ? {} : { matchSeqNum }),
-      });
+      const { start, end } = await stream.append(batch, { timeoutMillis, ...conditions });
       return { kind: 'appended', start: start.seqNum, end: end.seqNum };
     });
   }
@@ -176,7 +174,7 @@ export class Scenario {
     stream: Stream,
     kind: Operation['kind'],
     records: number,
-    matchSeqNum?: number,
+    conditions: Pick<Operation, 'matchSeqNum' | 'fencingToken'> = {},
   ): Operation {
     return this.harness.log.begin({
       process: running.process.name,
@@ -185,7 +183,7 @@ export class Scenario {
       stream: stream.name,
       streamId: stream.id,
       records,
-      matchSeqNum,
+      ...conditions,
     });
   }
 

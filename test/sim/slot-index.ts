@@ -4,7 +4,7 @@
  */
 import { parseFlight, type FlightEntry } from '../../src/format/flight.ts';
 import { parsePreamble, type Preamble } from '../../src/format/preamble.ts';
-import { decodeRecords } from '../../src/format/records.ts';
+import { decodeRecords, type StoredRecord } from '../../src/format/records.ts';
 import { unpad } from '../../src/protocol/keys.ts';
 import type { BucketCall } from '../../src/testing/bucket-fates.ts';
 import type { WorldObserver } from '../../src/testing/world.ts';
@@ -105,10 +105,15 @@ export class SlotIndex implements WorldObserver {
   }
 
   /** Bodies of the records of a place, in order. */
-  bodiesOf({ content, entry }: EntryPlace): readonly Uint8Array[] {
+  bodiesOf(place: EntryPlace): readonly Uint8Array[] {
+    return this.recordsOf(place).map(({ body }) => body);
+  }
+
+  /** The records of a place, in order. */
+  recordsOf({ content, entry }: EntryPlace): readonly StoredRecord[] {
     const start = content.bodyStart + entry.offset;
     const bytes = content.bytes.subarray(start, start + entry.length);
-    return decodeRecords(bytes, entry.firstSeqNum, entry.count).map(({ body }) => body);
+    return decodeRecords(bytes, entry.firstSeqNum, entry.count);
   }
 
   /** The known content that equals these bytes; undefined for poison and for what does not parse. */

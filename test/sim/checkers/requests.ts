@@ -1,9 +1,13 @@
 /** What an acknowledgement must keep of its request: K its conditions, T5 that the stream exists. */
+import { commandOf } from '../../../src/format/records.ts';
 import type { Operation, Outcome } from '../operations.ts';
 import { describe } from './acknowledged.ts';
 import type { CheckContext, Checker } from './context.ts';
 
-/** K: a batch that names the number it expects gets that number or none. */
+/**
+ * K: a batch that names the number it expects gets that number or none, and one that gives a token is
+ * appended behind a fence record of that token only.
+ */
 export class ConditionChecker implements Checker {
   readonly #context: CheckContext;
 
@@ -12,13 +16,36 @@ export class ConditionChecker implements Checker {
   }
 
   operationEnded(operation: Operation, outcome: Outcome): void {
-    const { matchSeqNum } = operation;
-    if (matchSeqNum === undefined || outcome.kind !== 'appended') return;
-    if (outcome.start === matchSeqNum) return;
+    if (outcome.kind !== 'appended') return;
+    const { matchSeqNum, fencingToken, streamId } = operation;
+    if (matchSeqNum !== undefined && outcome.start !== matchSeqNum) {
+      this.#context.fail(
+        'K',
+        `${describe(operation)} is appended at ${outcome.start}, it asked for ${matchSeqNum}`,
+      );
+    }
+    if (fencingToken === undefined) return;
+    const inForce = this.#tokenBefore(streamId, outcome.start);
+    if (inForce === fencingToken) return;
     this.#context.fail(
       'K',
-      `${describe(operation)} is appended at ${outcome.start}, it asked for ${matchSeqNum}`,
+      `${describe(operation)} is appended under "${inForce}", it gave "${fencingToken}"`,
     );
+  }
+
+  /** The token of the last fence record below the number, as far as slots were written. */
+  #tokenBefore(streamId: string, seqNum: number): string {
+    const { slots } = this.#context;
+    let found = { seqNum: -1, token: '' };
+    for (const place of slots.placesOf(streamId, 0, seqNum)) {
+      for (const record of slots.recordsOf(place)) {
+        if (record.seqNum >= seqNum || record.seqNum <= found.seqNum) continue;
+        const command = record.headers.length === 1 ? commandOf(record) : undefined;
+        if (command?.command !== 'fence') continue;
+        found = { seqNum: record.seqNum, token: command.fencingToken };
+      }
+    }
+    return found.token;
   }
 }
 
