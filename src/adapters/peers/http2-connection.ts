@@ -50,7 +50,6 @@ export class PeerConnection {
   /** @throws EngineError PEER_UNAVAILABLE, PEER_REFUSED, ABORTED, DEADLINE_EXCEEDED */
   open(token: string, options: WaitOptions): Promise<PeerChannel> {
     clearTimeout(this.#idle);
-    this.#channels++;
     const stream = this.#session.request(
       {
         [constants.HTTP2_HEADER_METHOD]: constants.HTTP2_METHOD_POST,
@@ -59,6 +58,7 @@ export class PeerConnection {
       },
       { endStream: false },
     );
+    this.#channels++;
     stream.on('close', () => {
       this.#channels--;
       if (this.#channels > 0) return;

@@ -62,7 +62,8 @@ export class Http2Peers implements Peers {
     if (this.#closing !== undefined) {
       throw new EngineError('CLOSED', 'connections to other engines were closed');
     }
-    if (!ADDRESS.test(address)) throw unavailable(address, 'an address is host:port', undefined);
+    if (!ADDRESS.test(address) || !URL.canParse(`http://${address}`))
+      throw unavailable(address, 'an address is host:port', undefined);
     return this.#connectionTo(address).open(this.#options.token, options);
   }
 

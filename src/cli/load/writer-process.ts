@@ -38,9 +38,12 @@ export function startReporting(
   { filename, execArgv }: WorkerFile,
   config: object,
   onLine: (line: string) => void,
+  /** What is not for everybody to read, as arguments are. */
+  env: Readonly<Record<string, string>> = {},
 ): WriterProcess {
   const child = spawn(process.execPath, [...execArgv, filename, JSON.stringify(config)], {
     stdio: ['pipe', 'ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
   });
   // A child that dies first breaks this pipe; its end is reported by `ended`.
   child.stdin?.on('error', () => undefined);

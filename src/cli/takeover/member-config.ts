@@ -1,6 +1,9 @@
 import type { EngineSettings } from '../../protocol/settings.ts';
 import type { WriterOptions } from '../store.ts';
 
+/** Of the environment: the token that all members share, so that who does not lead forwards to who does. */
+export const PEER_TOKEN = 'ASTERLOG_PEER_TOKEN';
+
 /** One process of several that share streams; travels as JSON in its arguments. */
 export interface MemberConfig {
   /** The same data for all; `star` is the member's own. */
@@ -15,8 +18,6 @@ export interface MemberConfig {
   readonly batchRecords: number;
   /** Texts to append; none: the text that comes with the package. */
   readonly files: readonly string[];
-  /** Shared by all members, so that who does not lead a stream forwards to who does. */
-  readonly peerToken: string;
   /** A producer gives up a batch, and counts as failed, after this long. */
   readonly retryMillis: number;
   /** Each stream's tail is asked for this often. */

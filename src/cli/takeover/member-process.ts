@@ -1,6 +1,6 @@
 import { workerFile, type WorkerFile } from '../../lib/worker-file.ts';
 import { startReporting, type WriterProcess } from '../load/writer-process.ts';
-import type { MemberConfig } from './member-config.ts';
+import { PEER_TOKEN, type MemberConfig } from './member-config.ts';
 import { decodeMemberReport, type MemberReport } from './reports.ts';
 
 /** One member and the reports that others wait for. */
@@ -14,7 +14,7 @@ export class Member {
   constructor(
     config: MemberConfig,
     onReport: (report: MemberReport) => void,
-    options: { readonly file?: WorkerFile } = {},
+    options: { readonly peerToken: string; readonly file?: WorkerFile },
   ) {
     this.star = config.store.star;
     let onAppending!: () => void;
@@ -22,11 +22,12 @@ export class Member {
       onAppending = resolve;
     });
     const file = options.file ?? workerFile('member.worker', import.meta.url);
-    this.process = startReporting(file, config, (line) => {
+    const onLine = (line: string): void => {
       const report = decodeMemberReport(line);
       if (report.kind === 'failed') this.failure = report.error;
       if (report.kind === 'appending') onAppending();
       onReport(report);
-    });
+    };
+    this.process = startReporting(file, config, onLine, { [PEER_TOKEN]: options.peerToken });
   }
 }

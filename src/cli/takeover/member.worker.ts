@@ -11,7 +11,7 @@ import { LEASE_ENDED } from '../../../actors/star-observer.ts';
 import { engineDoor } from '../door.ts';
 import { loadCorpus } from '../load/corpus.ts';
 import { REPORT_FD } from '../load/writer-config.ts';
-import type { MemberConfig } from './member-config.ts';
+import { PEER_TOKEN, type MemberConfig } from './member-config.ts';
 import { checkTails, produce, SharedStream } from './producer.ts';
 import { encodeMemberReport, hostMillis, type MemberReport } from './reports.ts';
 import { takeoverFigures } from './figures.ts';
@@ -43,12 +43,12 @@ function watchingLog(): Log {
 }
 
 async function run(config: MemberConfig, signal: AbortSignal): Promise<void> {
-  const { store, settings, peerToken, streams } = config;
+  const { store, settings, streams } = config;
   const corpus = loadCorpus(config.files);
   const engine = await engineDoor.openEngine(store, {
     settings: { ...settings, meterRoundTrips: true },
     log: watchingLog(),
-    listen: { token: peerToken },
+    listen: { token: process.env[PEER_TOKEN] ?? '' },
   });
   const shared = streams.map((name) => new SharedStream(engine, name));
   await Promise.all(shared.map((stream) => untilOpen(stream, signal)));

@@ -102,11 +102,12 @@ class Takeover {
       producers,
       batchRecords,
       files,
-      peerToken: this.#token,
       retryMillis: RETRY_MILLIS,
       checkTailMillis: CHECK_TAIL_MILLIS,
     };
-    const member = new Member(config, (report) => this.#take(star, report));
+    const member = new Member(config, (report) => this.#take(star, report), {
+      peerToken: this.#token,
+    });
     this.#members.push(member);
     return member;
   }

@@ -23,6 +23,7 @@ import type { PeerMemory } from './peer-memory.ts';
 
 /** Calls of one channel that are not answered; beyond it nothing more is received. */
 const CALLS_MAX = 4_096;
+const ROOM_LOOK_MILLIS = 1_000;
 /** A token that is not the stream's is refused after a confirmation, which may take so long. */
 const JOIN_MILLIS = 5_000;
 /** The caller keeps the deadline of an acknowledgement; here one is waited for as long as it takes. */
@@ -161,10 +162,14 @@ export class AppendService {
     await this.#lastSent;
     while (this.#calls.size >= CALLS_MAX || !this.#memory.hasRoom(0)) {
       if (this.#channel.isOver) return;
+      // Nobody tells that the other side went away: then its batches hold the room of others.
+      const look = this.#ports.clock.setTimeout(this.#tell, ROOM_LOOK_MILLIS);
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
         this.#memory.wait(this.#tell);
       });
+      this.#ports.clock.clearTimeout(look);
+      this.#memory.forget(this.#tell);
     }
   }
 

@@ -10,6 +10,7 @@ import {
   checkWaitOptions,
   linkedSignal,
   throwIfAborted,
+  waitFor,
   type WaitOptions,
 } from '../../lib/wait.ts';
 import { checkBatch, type CheckedBatch } from '../../protocol/batch.ts';
@@ -157,6 +158,7 @@ export class ForwardedStream implements Stream {
             next = records.at(-1)!.seqNum + 1;
             if (limit !== undefined) limit -= records.length;
             yield records;
+            if (limit === 0) return;
           }
           return;
         } catch (error) {
@@ -176,8 +178,10 @@ export class ForwardedStream implements Stream {
   async close(options: WaitOptions = {}): Promise<void> {
     checkWaitOptions(options);
     throwIfAborted(options.signal, 'close');
-    this.#closing ??= this.#close(this.#withDefault(options));
-    await this.#closing;
+    // Once for all who close; each of them waits as long as it likes.
+    this.#closing ??= this.#close(this.#withDefault({}));
+    this.#closing.catch(() => undefined);
+    await waitFor(this.#host.ports.clock, this.#closing, this.#withDefault(options), 'close');
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -188,8 +192,7 @@ export class ForwardedStream implements Stream {
   abandon(error: EngineError): void {
     this.#closing ??= Promise.resolve();
     this.#submissions.close(error);
-    this.#search.current?.abandon(error);
-    this.#search.stop(error);
+    this.#search.abandon(error);
     this.#host.forget(this);
   }
 
@@ -197,7 +200,7 @@ export class ForwardedStream implements Stream {
     const closed = this.#closedError();
     this.#submissions.close(closed);
     try {
-      await this.#search.current?.close(options);
+      await this.#search.close(options);
     } finally {
       this.#search.stop(closed);
       this.#host.forget(this);

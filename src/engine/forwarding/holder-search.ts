@@ -7,7 +7,14 @@ import { backoffMillis } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { toEngineError, type EngineError } from '../../lib/errors.ts';
 import type { Random } from '../../lib/random.ts';
-import { deadlineError, deferred, sleep, waitFor, type WaitOptions } from '../../lib/wait.ts';
+import {
+  deadlineError,
+  deferred,
+  sleep,
+  waitFor,
+  type Deferred,
+  type WaitOptions,
+} from '../../lib/wait.ts';
 import type { Target } from './target.ts';
 
 const BACKOFF = { firstMillis: 25, maxMillis: 500 };
@@ -31,6 +38,8 @@ export class HolderSearch {
   readonly #options: HolderSearchOptions;
   readonly #controller = new AbortController();
   #target: Target | undefined;
+  /** Dropped ones that still answer what they accepted, until they are let go. */
+  readonly #leaving = new Map<Target, Promise<void>>();
   #found = deferred<Target>();
   #waiting = 0;
   #running = false;
@@ -83,61 +92,91 @@ export class HolderSearch {
     const isBrief = this.#options.clock.monotonic() - this.#foundAt < BRIEF_MILLIS;
     this.#brief = isBrief ? this.#brief + 1 : 0;
     // Batches that it has accepted may still be acknowledged there.
-    target.close({}).catch(noop);
+    const leaving = target
+      .close({})
+      .catch(noop)
+      .then(() => void this.#leaving.delete(target));
+    this.#leaving.set(target, leaving);
   }
 
   want(): void {
     if (this.#running || this.#target !== undefined || this.#controller.signal.aborted) return;
     this.#running = true;
-    void this.#run().finally(() => {
+    void this.#look().then((announce) => {
+      // Before anybody hears of it: who is found may be gone at once, and be looked for again.
       this.#running = false;
+      if (announce !== undefined) announce();
+      else if (this.#isWanted()) this.want();
     });
   }
 
-  stop(error: EngineError): void {
-    this.#controller.abort();
-    this.#fail(error);
+  /** Waits for whoever was found, also for those that lead no more; then no search begins. */
+  async close(options: WaitOptions): Promise<void> {
+    const answered = Promise.all(this.#leaving.values());
+    await Promise.all([
+      this.#target?.close(options),
+      waitFor(this.#options.clock, answered, options, 'close'),
+    ]);
   }
 
-  async #run(): Promise<void> {
-    const { clock, random, find, onFound, onFailed, isWanted } = this.#options;
+  /** Lets go at once of all of them, and looks for nobody any more. */
+  abandon(error: EngineError): void {
+    this.#target?.abandon(error);
+    for (const target of this.#leaving.keys()) target.abandon(error);
+    this.stop(error);
+  }
+
+  /** Whoever waits, now or later, is answered with the error. */
+  stop(error: EngineError): void {
+    this.#controller.abort();
+    this.#found.reject(error);
+  }
+
+  #isWanted(): boolean {
+    return this.#waiting > 0 || this.#options.isWanted();
+  }
+
+  /** Looks until somebody is found or nobody waits; answers what is to be told. */
+  async #look(): Promise<(() => void) | undefined> {
+    const { clock, random, find, onFound, onFailed } = this.#options;
     const { signal } = this.#controller;
-    for (let attempt = this.#brief; this.#waiting > 0 || isWanted(); attempt++) {
+    for (let attempt = this.#brief; this.#isWanted(); attempt++) {
       if (attempt > 0) {
         await sleep(clock, backoffMillis(random, attempt - 1, BACKOFF), signal).catch(noop);
-        if (signal.aborted) return;
+        if (signal.aborted) return undefined;
       }
       try {
         const target = await find(signal);
         if (signal.aborted) {
           target.close({}).catch(noop);
-          return;
+          return undefined;
         }
         this.#target = target;
         this.#trouble = undefined;
         this.#foundAt = clock.monotonic();
-        const found = this.#found;
-        this.#found = deferred();
-        this.#found.promise.catch(noop);
-        found.resolve(target);
-        onFound(target);
-        return;
+        return () => {
+          this.#renew().resolve(target);
+          onFound(target);
+        };
       } catch (cause) {
-        if (signal.aborted) return;
+        if (signal.aborted) return undefined;
         const error = toEngineError(cause);
         this.#trouble = error;
         if (error.retryable) continue;
-        this.#fail(error);
-        onFailed(error);
-        return;
+        return () => {
+          this.#renew().reject(error);
+          onFailed(error);
+        };
       }
     }
+    return undefined;
   }
 
-  #fail(error: EngineError): void {
+  /** What was waited for so far; who comes later waits for the next one. */
+  #renew(): Deferred<Target> {
     const found = this.#found;
     this.#found = deferred();
     this.#found.promise.catch(noop);
-    found.reject(error);
+    return found;
   }
 }

@@ -6,7 +6,7 @@ import { EngineError } from '../../lib/errors.ts';
 const TOKEN_BYTES_MIN = 16;
 const TOKEN_BYTES_MAX = 256;
 /** Addresses that no other engine can connect to. */
-const EVERYWHERE = new Set(['0.0.0.0', '::', '']);
+const EVERYWHERE = new Set(['0.0.0.0', '::']);
 
 const options = v.strictObject({
   host: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(253)), '127.0.0.1'),
@@ -60,6 +60,11 @@ export function checkListenOptions(input: unknown): CheckedListenOptions {
   if (EVERYWHERE.has(host) && advertise === undefined) {
     throw new EngineError('INVALID_OPTION', 'who listens everywhere says where to connect', {
       details: { option: 'listen.advertise', host },
+    });
+  }
+  if (advertise !== undefined && !URL.canParse(`http://${advertise}`)) {
+    throw new EngineError('INVALID_OPTION', 'an address is host or host:port, up to port 65535', {
+      details: { option: 'listen.advertise' },
     });
   }
   return { host, port, token, advertise };

@@ -51,11 +51,6 @@ export class Submissions {
     return this.#queued.size + this.#returned.length;
   }
 
-  /** Batches that were handed over and not answered. */
-  get handedCount(): number {
-    return this.#handed.size;
-  }
-
   /** @throws EngineError as `Stream.submit` does; INDETERMINATE when a holder did not answer. */
   submit(batch: CheckedBatch, request: AppendOptions): Promise<Ticket> {
     const { clock } = this.#options;
@@ -99,10 +94,18 @@ export class Submissions {
   }
 
   rejectWaiting(error: EngineError): void {
-    for (const submission of [...this.#returned, ...this.#queued]) this.#giveUp(submission, error);
+    const waiting = [...this.#returned, ...this.#queued];
+    // All at once: one that leaves must not make room for the next, which is answered here as well (A5).
+    this.#returned = [];
+    this.#queued.clear();
+    for (const submission of waiting) {
+      submission.stopWaiting();
+      submission.reject(error);
+    }
   }
 
   #pump(): void {
+    if (this.#closed !== undefined) return;
     const target = this.#target;
     if (target === undefined) {
       if (this.waitingCount > 0) this.#options.onWanted();

@@ -30,7 +30,7 @@ class Scripted implements Target {
     this.#answer = answer;
   }
 
-  hasRoom(): boolean {
+  hasRoom(_given?: CheckedBatch): boolean {
     return this.asked.length < this.room;
   }
 
@@ -92,6 +92,18 @@ async function codeOf(run: Promise<unknown>): Promise<string> {
 }
 
 describe('submissions', () => {
+  test('that wait are given to nobody once they are closed', async () => {
+    const { submissions } = queue();
+    const target = new Scripted(() => 'take');
+    // The large one in front does not fit; the small one behind it would.
+    target.hasRoom = (given?: CheckedBatch): boolean => bodyOf(given!) !== 'large';
+    submissions.attach(target);
+    const codes = ['large', 'small'].map((each) => codeOf(submissions.submit(batch(each), {})));
+    submissions.close(new EngineError('CLOSED', 'closed'));
+    expect(await Promise.all(codes)).toEqual(['CLOSED', 'CLOSED']);
+    expect(target.asked).toEqual([]);
+  });
+
   test('go to whoever leads, in their order, each to one holder that may have it', async () => {
     await fc.assert(
       fc.asyncProperty(
