@@ -174,7 +174,7 @@ describe('HTTP/2 between engines', () => {
   });
 
   it('drops a connection that talks garbage, or does not say anything', async () => {
-    const { address, accepted } = await server({ limits: { headerMillis: 50 } });
+    const { address, accepted } = await server({ limits: { headerMillis: 1_000 } });
     expect(await raw(address, Buffer.from('GET / HTTP/1.1\r\n\r\n'))).toMatch(/closed|broken/);
     expect(await raw(address, Buffer.alloc(70_000, 0xa5))).toMatch(/closed|broken/);
     expect(await raw(address, Buffer.alloc(0))).toMatch(/closed|broken/);
@@ -198,9 +198,9 @@ describe('HTTP/2 between engines', () => {
   });
 
   it('notices a connection that is open on one side only', async () => {
-    const { address, accepted } = await server({ limits: { pingMillis: 50 } });
+    const { address, accepted } = await server({ limits: { pingMillis: 1_000 } });
     const wire = new Wire(address);
-    const near = peers({ limits: { pingMillis: 50 } });
+    const near = peers({ limits: { pingMillis: 1_000 } });
     const channel = await near.open(await wire.address());
     const other = await accepted.next();
     wire.silence();

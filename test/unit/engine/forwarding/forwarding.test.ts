@@ -308,7 +308,7 @@ describe.each(transports)('forwarding over %s', (_, transport) => {
     engines.push(alone);
     await alone.open('lonely');
     await third.close();
-    const error = await errorOf(follower.open('lonely', { timeoutMillis: 300 }));
+    const error = await errorOf(follower.open('lonely', { timeoutMillis: 2_000 }));
     expect(error.code).toBe('STREAM_HELD');
     expect(error.retryable).toBe(true);
     expect(error.details).toMatchObject({ star: 'alone', why: 'PEER_UNAVAILABLE' });
@@ -340,7 +340,7 @@ describe.each(transports)('forwarding over %s', (_, transport) => {
     const tickets = [];
     for (let index = 0; index < 200; index++) {
       try {
-        tickets.push(await other.submit([{ body }], { timeoutMillis: 100 }));
+        tickets.push(await other.submit([{ body }], { timeoutMillis: 2_000 }));
       } catch (error) {
         expect((error as EngineError).code).toBe('POOL_EXHAUSTED');
         break;
