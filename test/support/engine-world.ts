@@ -1,9 +1,12 @@
+import { onTestFinished } from 'vitest';
 import { MemoryBucketStore } from '../../src/adapters/memory/bucket-store.ts';
 import { MemoryMetastore, MemoryMetastoreState } from '../../src/adapters/memory/metastore.ts';
 import { systemClock } from '../../src/adapters/system/clock.ts';
 import { systemProcesses } from '../../src/adapters/system/processes.ts';
 import { systemRandom } from '../../src/adapters/system/random.ts';
 import { openEngine, type HostedEngine, type HostOptions } from '../../src/engine/host.ts';
+import type { Stream } from '../../src/engine/api.ts';
+import { EngineError } from '../../src/lib/errors.ts';
 import { Metrics } from '../../src/lib/metrics.ts';
 import type { BucketStore } from '../../src/ports/bucket-store.ts';
 import { SILENT_LOG } from '../../src/ports/log.ts';
@@ -46,4 +49,28 @@ export class EngineWorld {
     const ports = this.ports();
     return openEngine(ports, resolveSettings(settings, ports.buckets.length), options);
   }
+
+  /** Opens with two copies; killed when the test ends. */
+  async start(settings: EngineSettings = {}, options: HostOptions = {}): Promise<HostedEngine> {
+    const engine = await this.open({ copyQuorum: 2, ...settings }, options);
+    onTestFinished(() => engine.kill());
+    return engine;
+  }
+}
+
+/** The engine's error that the promise ends with; whatever else it ends with fails the test. */
+export async function errorOf(promise: Promise<unknown>): Promise<EngineError> {
+  const error: unknown = await promise.then(
+    () => undefined,
+    (cause: unknown) => cause,
+  );
+  if (EngineError.is(error)) return error;
+  throw new Error(`no engine error: ${String(error)}`);
+}
+
+/** What the stream holds from its beginning, as text. */
+export async function bodiesOf(stream: Pick<Stream, 'read'>): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { body } of stream.read()) found.push(Buffer.from(body).toString());
+  return found;
 }

@@ -1,30 +1,13 @@
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { HostedEngine } from '../../../src/engine/host.ts';
 import { EngineError } from '../../../src/index.ts';
 import type { ReadRecord, Stream } from '../../../src/index.ts';
 import type { EngineSettings } from '../../../src/protocol/settings.ts';
-import { EngineWorld } from '../../support/engine-world.ts';
+import { EngineWorld, errorOf } from '../../support/engine-world.ts';
 import { HeldPuts } from '../../support/held-puts.ts';
 
-const engines: HostedEngine[] = [];
-
-afterEach(async () => {
-  for (const engine of engines.splice(0)) await engine.kill();
-});
-
-async function start(world: EngineWorld, settings: EngineSettings = {}): Promise<HostedEngine> {
-  const engine = await world.open({ copyQuorum: 2, ...settings });
-  engines.push(engine);
-  return engine;
-}
-
-async function errorOf(promise: Promise<unknown>): Promise<EngineError> {
-  const error: unknown = await promise.then(
-    () => undefined,
-    (cause: unknown) => cause,
-  );
-  if (EngineError.is(error)) return error;
-  throw new Error(`no engine error: ${String(error)}`);
+function start(world: EngineWorld, settings: EngineSettings = {}): Promise<HostedEngine> {
+  return world.start({ ...settings });
 }
 
 async function readAll(stream: Stream): Promise<ReadRecord[]> {

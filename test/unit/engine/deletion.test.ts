@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { MemoryMetastore } from '../../../src/adapters/memory/metastore.ts';
 import type { HostedEngine } from '../../../src/engine/host.ts';
 import { releaseStream } from '../../../src/engine/operator.ts';
@@ -6,28 +6,11 @@ import { EngineError } from '../../../src/index.ts';
 import { streamKey, writerKey } from '../../../src/protocol/keys.ts';
 import { encodeRecordValue } from '../../../src/protocol/records.ts';
 import { BrokenMetastore } from '../../support/broken-metastore.ts';
-import { EngineWorld } from '../../support/engine-world.ts';
+import { EngineWorld, errorOf } from '../../support/engine-world.ts';
 import { HeldPuts } from '../../support/held-puts.ts';
 
-const engines: HostedEngine[] = [];
-
-afterEach(async () => {
-  for (const engine of engines.splice(0)) await engine.kill();
-});
-
-async function start(world: EngineWorld, star: string): Promise<HostedEngine> {
-  const engine = await world.open({ copyQuorum: 2, star });
-  engines.push(engine);
-  return engine;
-}
-
-async function errorOf(promise: Promise<unknown>): Promise<EngineError> {
-  const error: unknown = await promise.then(
-    () => undefined,
-    (cause: unknown) => cause,
-  );
-  if (EngineError.is(error)) return error;
-  throw new Error(`no engine error: ${String(error)}`);
+function start(world: EngineWorld, star: string): Promise<HostedEngine> {
+  return world.start({ star });
 }
 
 async function kindOf(world: EngineWorld, streamId: string): Promise<string | undefined> {

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { MemoryMetastore } from '../../../src/adapters/memory/metastore.ts';
 import { readEpochs, type HostedEngine } from '../../../src/engine/host.ts';
 import { EngineError } from '../../../src/index.ts';
@@ -13,33 +13,15 @@ import {
 } from '../../../src/protocol/records.ts';
 import type { EngineSettings } from '../../../src/protocol/settings.ts';
 import { BrokenMetastore, unavailable } from '../../support/broken-metastore.ts';
-import { EngineWorld } from '../../support/engine-world.ts';
+import { EngineWorld, errorOf } from '../../support/engine-world.ts';
 import { HeldPuts } from '../../support/held-puts.ts';
 
-const engines: HostedEngine[] = [];
-
-afterEach(async () => {
-  vi.useRealTimers();
-  for (const engine of engines.splice(0)) await engine.kill();
-});
-
-async function start(
+function start(
   world: EngineWorld,
   star: string,
   settings: EngineSettings = {},
 ): Promise<HostedEngine> {
-  const engine = await world.open({ copyQuorum: 2, star, ...settings });
-  engines.push(engine);
-  return engine;
-}
-
-async function errorOf(promise: Promise<unknown>): Promise<EngineError> {
-  const error: unknown = await promise.then(
-    () => undefined,
-    (cause: unknown) => cause,
-  );
-  if (EngineError.is(error)) return error;
-  throw new Error(`no engine error: ${String(error)}`);
+  return world.start({ star, ...settings });
 }
 
 async function writerOf(world: EngineWorld, streamId: string): Promise<WriterRecord | undefined> {

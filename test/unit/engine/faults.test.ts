@@ -1,22 +1,13 @@
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { DEFAULT_HEAD_READ_BYTES } from '../../../src/format/flight.ts';
 import type { HostedEngine } from '../../../src/engine/host.ts';
 import { EngineError } from '../../../src/index.ts';
-import type { Stream } from '../../../src/index.ts';
 import type { BucketStore, CreateOutcome } from '../../../src/ports/bucket-store.ts';
 import type { EngineSettings } from '../../../src/protocol/settings.ts';
-import { EngineWorld } from '../../support/engine-world.ts';
+import { bodiesOf, EngineWorld, errorOf } from '../../support/engine-world.ts';
 
-const open: HostedEngine[] = [];
-
-afterEach(async () => {
-  for (const engine of open.splice(0)) await engine.kill();
-});
-
-async function engineOn(world: EngineWorld, settings: EngineSettings = {}): Promise<HostedEngine> {
-  const engine = await world.open({ copyQuorum: 2, ...settings });
-  open.push(engine);
-  return engine;
+function engineOn(world: EngineWorld, settings: EngineSettings = {}): Promise<HostedEngine> {
+  return world.start({ ...settings });
 }
 
 type Create = BucketStore['createOnly'];
@@ -43,21 +34,6 @@ const unknown = (message: string): CreateOutcome => ({
   cause: new EngineError('BUCKET_UNAVAILABLE', message),
 });
 
-async function bodies(stream: Stream): Promise<string[]> {
-  const found: string[] = [];
-  for await (const { body } of stream.read()) found.push(Buffer.from(body).toString());
-  return found;
-}
-
-async function errorOf(promise: Promise<unknown>): Promise<EngineError> {
-  const error: unknown = await promise.then(
-    () => undefined,
-    (cause: unknown) => cause,
-  );
-  if (EngineError.is(error)) return error;
-  throw new Error(`no engine error: ${String(error)}`);
-}
-
 describe('answers that storage leaves open', () => {
   test('A4 stored but the answer lost: the read-back counts the copy, no second slot is used', async () => {
     const world = new EngineWorld(1);
@@ -73,7 +49,7 @@ describe('answers that storage leaves open', () => {
     for (let i = 0; i < 5; i++) await stream.append([{ body: `${i}` }]);
     expect(lost).toBe(5);
     expect((await engine.status()).next).toBe(5);
-    expect(await bodies(stream)).toEqual(['0', '1', '2', '3', '4']);
+    expect(await bodiesOf(stream)).toEqual(['0', '1', '2', '3', '4']);
   });
 
   test('A4 a 409 or a lost request is sent again, byte for byte, until it is stored', async () => {
@@ -90,7 +66,7 @@ describe('answers that storage leaves open', () => {
     const engine = await engineOn(world, { copyQuorum: 1 });
     const stream = await engine.open('orders');
     await Promise.all(['a', 'b', 'c'].map((body) => stream.append([{ body }])));
-    expect(await bodies(stream)).toEqual(['a', 'b', 'c']);
+    expect(await bodiesOf(stream)).toEqual(['a', 'b', 'c']);
     expect(engine.metrics().counters['epoch.rolls']).toBeUndefined();
   });
 
@@ -229,7 +205,7 @@ describe('buckets that do not answer', () => {
     }
     isAway = false;
     const again = await second.open('orders', { timeoutMillis: 20_000 });
-    expect(await bodies(again)).toEqual(['kept']);
+    expect(await bodiesOf(again)).toEqual(['kept']);
   });
 });
 
@@ -249,9 +225,9 @@ describe('bytes that are not what they must be', () => {
     spoil(1);
     const engine = await engineOn(world, { copyQuorum: 3 });
     const again = await engine.open('orders');
-    expect(await bodies(again)).toEqual(['precious']);
+    expect(await bodiesOf(again)).toEqual(['precious']);
     spoil(2);
-    for (let i = 0; i < 3; i++) expect((await errorOf(bodies(again))).code).toBe('DATA_LOSS');
+    for (let i = 0; i < 3; i++) expect((await errorOf(bodiesOf(again))).code).toBe('DATA_LOSS');
     expect(engine.metrics().counters['read.badCopies']).toBeGreaterThan(0);
   });
 
@@ -265,7 +241,7 @@ describe('bytes that are not what they must be', () => {
     const next = key.replace(/\d{16}$/, (slot) => (Number(slot) + 1).toString().padStart(16, '0'));
     world.memory[1]!.plant(next, bytes);
     await stream.append([{ body: 'next' }]);
-    expect(await bodies(stream)).toEqual(['mine', 'next']);
+    expect(await bodiesOf(stream)).toEqual(['mine', 'next']);
     expect(engine.metrics().counters['epoch.lostSlots']).toBe(1);
   });
 
@@ -278,7 +254,7 @@ describe('bytes that are not what they must be', () => {
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     for (let i = 0; i < 3; i++) await stream.append([{ body: `${i}` }]);
     expect(engine.metrics().counters['bucket.identityLost']).toBeGreaterThan(0);
-    expect(await bodies(stream)).toEqual(['before', '0', '1', '2']);
+    expect(await bodiesOf(stream)).toEqual(['before', '0', '1', '2']);
   });
 });
 
@@ -291,7 +267,7 @@ describe('serving', () => {
     const other = await engine.open('orders');
     await stream.close();
     const closing = other.close();
-    for (const call of [other.checkTail(), other.append([{ body: 'y' }]), bodies(other)]) {
+    for (const call of [other.checkTail(), other.append([{ body: 'y' }]), bodiesOf(other)]) {
       expect((await errorOf(call)).code).toBe('CLOSED');
     }
     await closing;

@@ -2,31 +2,21 @@
  * Poison where acknowledged flights were, from the planted damage to what callers are told: it is
  * reported, nothing is shortened, and whatever does not need the slot goes on.
  */
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { explainEpochSlot, fenceEpoch } from '../../../src/engine/operator.ts';
 import type { HostedEngine } from '../../../src/engine/host.ts';
-import type { Stream } from '../../../src/index.ts';
 import { encodePoison } from '../../../src/format/poison.ts';
-import { EngineError } from '../../../src/lib/errors.ts';
 import { epochKey, refsPrefix, slotKey } from '../../../src/protocol/keys.ts';
 import { epochRecord, parseRecordValue, type EpochRecord } from '../../../src/protocol/records.ts';
 import type { EngineSettings } from '../../../src/protocol/settings.ts';
-import { EngineWorld } from '../../support/engine-world.ts';
+import { bodiesOf, EngineWorld, errorOf } from '../../support/engine-world.ts';
 
 const HURT = { star: 'main', epoch: 0 };
 const SLOTS = 24;
 const SETTINGS: EngineSettings = { copyQuorum: 2, window: 4 };
 
-const open: HostedEngine[] = [];
-
-afterEach(async () => {
-  for (const engine of open.splice(0)) await engine.kill();
-});
-
-async function engineOn(world: EngineWorld, settings: EngineSettings = {}): Promise<HostedEngine> {
-  const engine = await world.open({ ...SETTINGS, ...settings });
-  open.push(engine);
-  return engine;
+function engineOn(world: EngineWorld, settings: EngineSettings = {}): Promise<HostedEngine> {
+  return world.start({ ...SETTINGS, ...settings });
 }
 
 function recordOf(world: EngineWorld, epoch = 0): EpochRecord {
@@ -42,21 +32,6 @@ function poison(world: EngineWorld, slot: number, buckets: readonly number[]): v
     const bytes = encodePoison({ ...HURT, slot, nonce, fencedBy, atMillis: 0 });
     world.memory[bucket]!.plant(slotKey('main', 0, slot), bytes);
   }
-}
-
-async function bodies(stream: Stream): Promise<string[]> {
-  const found: string[] = [];
-  for await (const { body } of stream.read()) found.push(Buffer.from(body).toString());
-  return found;
-}
-
-async function errorOf(promise: Promise<unknown>): Promise<EngineError> {
-  const error: unknown = await promise.then(
-    () => undefined,
-    (cause: unknown) => cause,
-  );
-  if (EngineError.is(error)) return error;
-  throw new Error(`no engine error: ${String(error)}`);
 }
 
 const expectedBodies = Array.from({ length: SLOTS }, (_, index) => `${index}`);
@@ -101,7 +76,7 @@ describe('poison in B buckets of an acknowledged slot', () => {
     expect(damaged).toMatchObject([{ epoch: 0, code: 'ACKNOWLEDGED_SLOT_POISONED' }]);
     expect(damaged[0]!.message).toContain(`slot=${slot}`);
     expect((await errorOf(engine.open('hurt'))).details).toMatchObject({ ...HURT, slot });
-    expect(await bodies(await engine.open('calm'))).toEqual(['calm']);
+    expect(await bodiesOf(await engine.open('calm'))).toEqual(['calm']);
     await (await engine.open('new')).append([{ body: 'x' }]);
     // Nothing was shortened: neither the cut nor a row below or above the slot.
     expect(recordOf(world)).toMatchObject({ state: 'fenced', cut: first + SLOTS, checkpoint: 0 });
@@ -125,7 +100,7 @@ describe('poison in B buckets of an acknowledged slot', () => {
     const engine = await engineOn(world);
     expect((await engine.recovered()).damaged).toMatchObject([{ epoch: 0, code: error.code }]);
     expect((await errorOf(engine.open('hurt'))).code).toBe(error.code);
-    expect(await bodies(await engine.open('calm'))).toEqual(['calm']);
+    expect(await bodiesOf(await engine.open('calm'))).toEqual(['calm']);
     expect(recordOf(world).state).toBe('open');
   });
 
@@ -139,7 +114,7 @@ describe('poison in B buckets of an acknowledged slot', () => {
     const engine = await engineOn(world);
     const stream = await engine.open('hurt');
     expect((await stream.checkTail()).seqNum).toBe(SLOTS);
-    const error = await errorOf(bodies(stream));
+    const error = await errorOf(bodiesOf(stream));
     expect(error).toMatchObject({ code: 'DATA_LOSS', details: { slot, start: 2, end: 3 } });
     const rest: string[] = [];
     for await (const { body } of stream.read({ from: 3 })) rest.push(Buffer.from(body).toString());
@@ -179,7 +154,7 @@ describe('poison in B buckets of an acknowledged slot', () => {
       cut: first + SLOTS,
       settlement: 'settled',
     });
-    expect(await bodies(await (await engineOn(world)).open('hurt'))).toEqual(expectedBodies);
+    expect(await bodiesOf(await (await engineOn(world)).open('hurt'))).toEqual(expectedBodies);
   });
 });
 
@@ -196,7 +171,7 @@ describe('what is no damage', () => {
       cut: first + SLOTS,
       settlement: 'settled',
     });
-    expect(await bodies(await (await engineOn(world)).open('hurt'))).toEqual(expectedBodies);
+    expect(await bodiesOf(await (await engineOn(world)).open('hurt'))).toEqual(expectedBodies);
     expect((await explainEpochSlot(world.ports(), { ...HURT, slot })).damage).toBeUndefined();
   });
 });
