@@ -4,12 +4,8 @@ import { EngineError } from '../../src/lib/errors.ts';
 import { starKey } from '../../src/protocol/keys.ts';
 import type { BucketFate } from '../../src/testing/bucket-fates.ts';
 import { Gate } from '../../src/testing/fault-script.ts';
-import { blindToLeases, type Mutation } from './lies.ts';
+import { othersBlind } from './lies.ts';
 import { play, type Running, type Scenario } from './scenario.ts';
-
-/** Everybody else takes a for dead: no safety rule rests on a lease (T3). */
-const othersBlind: Mutation = (ports, process) =>
-  process.name.startsWith('a.') ? ports : blindToLeases(ports, process);
 
 const OLD = { kind: 'pass', staleMillis: 3_600_000 } as const;
 

@@ -3,12 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { Gate } from '../../src/testing/fault-script.ts';
 import { ArenaPool } from '../../actors/arena-pool.ts';
 import { Flight } from '../../actors/flight.ts';
-import { blindToLeases, type Mutation } from './lies.ts';
+import { othersBlind } from './lies.ts';
 import { play } from './scenario.ts';
-
-/** Everybody else takes a for dead: no safety rule rests on a lease (T3). */
-const othersBlind: Mutation = (ports, process) =>
-  process.name.startsWith('a.') ? ports : blindToLeases(ports, process);
 
 const OLD = { kind: 'pass', staleMillis: 3_600_000 } as const;
 

@@ -1,7 +1,7 @@
 /** The open gate under faults: openers that meet at every step, openers that die at every step. */
 import { describe, expect, it } from 'vitest';
 import { EngineError } from '../../src/lib/errors.ts';
-import { blindToLeases, type Mutation } from './lies.ts';
+import { othersBlind } from './lies.ts';
 import { creates, play, Scenario, type Running } from './scenario.ts';
 
 const MINUTES_MAX = 3 * 60_000;
@@ -139,10 +139,6 @@ describe('an opener that dies', () => {
     MINUTES_MAX,
   );
 });
-
-/** Everybody else takes a for dead: no safety rule rests on a lease (T3). */
-const othersBlind: Mutation = (ports, process) =>
-  process.name.startsWith('a.') ? ports : blindToLeases(ports, process);
 
 describe('a star that a successor of one of its streams has fenced', () => {
   it('keeps all its other streams, and loses exactly the one that moved', async () => {

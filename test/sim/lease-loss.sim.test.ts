@@ -3,15 +3,11 @@ import { describe, expect, it } from 'vitest';
 import type { Stream } from '../../src/engine/api.ts';
 import { starKey } from '../../src/protocol/keys.ts';
 import { encodeLease, ended, parseLease } from '../../src/protocol/lease.ts';
-import { blindToLeases, type Mutation } from './lies.ts';
+import { othersBlind } from './lies.ts';
 import { creates, play, type Running, type Scenario } from './scenario.ts';
 
 const counter = ({ process }: Running, name: string): number =>
   process.metrics.snapshot().counters[name] ?? 0;
-
-/** Everybody else takes a for dead: no safety rule rests on a lease (T3). */
-const othersBlind: Mutation = (ports, process) =>
-  process.name.startsWith('a.') ? ports : blindToLeases(ports, process);
 
 async function leader(scenario: Scenario, names: readonly string[]): Promise<[Running, Stream[]]> {
   const a = await scenario.start('a');

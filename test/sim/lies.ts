@@ -130,3 +130,7 @@ export const blindToLeases: Mutation = lyingMetastore((_inner, process) => ({
     return entry.key.startsWith('stars/') && entry.key !== own ? undefined : entry;
   },
 }));
+
+/** Everybody but star a takes a for dead: no safety rule rests on a lease (T3). */
+export const othersBlind: Mutation = (ports, process) =>
+  process.name.startsWith('a.') ? ports : blindToLeases(ports, process);
