@@ -10,8 +10,11 @@ import { TurnBudget } from './turn-budget.ts';
 export interface Admittance {
   /** What encoding it takes of a turn. */
   readonly bytes: number;
-  /** Takes the room if there is some; answers whether it did. Throws when the wait is pointless. */
-  tryAdmit(): boolean;
+  /**
+   * Takes the room if there is some. `full`: nobody behind it gets any either. `later`: it waits for
+   * something of its own, others need not. Throws when the wait is pointless.
+   */
+  tryAdmit(): 'admitted' | 'full' | 'later';
   /** It has to wait: from now on what it holds must be its own. Called once, before the call returns. */
   queued(): void;
 }
@@ -32,6 +35,8 @@ export class Admission {
   #recheck: TimerHandle | undefined;
   #draining = false;
   #drainAgain = false;
+  /** Some of the queue wait for something of their own. */
+  #isSomeLater = false;
   readonly #turn: TurnBudget;
 
   constructor(clock: Clock, poolBytes: number) {
@@ -56,7 +61,9 @@ export class Admission {
     lastTrouble: () => EngineError | undefined,
   ): Promise<void> {
     throwIfAborted(options.signal, 'submit');
-    if (this.#queue.size === 0 && admittance.tryAdmit()) {
+    const answer = this.#queue.size === 0 ? admittance.tryAdmit() : undefined;
+    if (answer === 'later') this.#isSomeLater = true;
+    if (answer === 'admitted') {
       this.#turn.spend(admittance.bytes);
       // Accepted; who submits one batch after the other lets storage have its turn.
       if (this.#turn.isSpent) await this.#turn.next();
@@ -109,6 +116,8 @@ export class Admission {
       signal?.addEventListener('abort', onAbort, { once: true });
       this.#queue.add(waiting);
       this.#startRecheck();
+      // Those in front may wait for something else than memory.
+      if (this.#isSomeLater) this.drain();
     });
   }
 
@@ -119,16 +128,21 @@ export class Admission {
     this.#draining = true;
     while (this.#drainAgain) {
       this.#drainAgain = false;
+      this.#isSomeLater = false;
       for (const waiting of this.#queue) {
         if (this.#turn.isSpent) break;
-        let admitted: boolean;
+        let answer: ReturnType<Admittance['tryAdmit']>;
         try {
-          admitted = waiting.admittance.tryAdmit();
+          answer = waiting.admittance.tryAdmit();
         } catch (error) {
           waiting.reject(error instanceof Error ? error : new Error(String(error)));
           continue;
         }
-        if (!admitted) break;
+        if (answer === 'full') break;
+        if (answer === 'later') {
+          this.#isSomeLater = true;
+          continue;
+        }
         this.#turn.spend(waiting.admittance.bytes);
         waiting.resolve();
       }

@@ -95,6 +95,9 @@ export async function registerStream(
     );
     if (named.kind === 'applied') return { created: true, record: { ...draft, attempt: '' } };
     if (named.current === undefined) continue;
+    // An earlier attempt of ours came through late: the stream is the one just made.
+    if (streamOf(named.current) === stream)
+      return { created: true, record: { ...draft, attempt: '' } };
     const winner = await readLiveStream(ports, named.current, options);
     if (winner !== undefined) {
       await forsake(ports, stream, options);

@@ -21,6 +21,7 @@ export interface StarEffects {
   registrationFailed(error: EngineError): void;
   loseStreams(): void;
   yieldStreams(): void;
+  giveUpLease(): void;
   ended(): void;
 }
 
@@ -59,6 +60,7 @@ export function createStarChart(input: StarChartInput): ActorRefFrom<typeof star
       rollEpoch: ({ self }) => run(self, effects.roll),
       loseStreams: () => effects.loseStreams(),
       yieldStreams: () => effects.yieldStreams(),
+      giveUpLease: () => effects.giveUpLease(),
       finishStreams: ({ self }) => run(self, effects.finishStreams),
       closeEpoch: ({ self }) => run(self, effects.closeEpoch),
       endLease: () => effects.ended(),

@@ -4,14 +4,20 @@
  * Source: DESIGN "Finish (N)".
  */
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
-import { linkedSignal, type WaitOptions } from '../src/lib/wait.ts';
+import { waitFor, type WaitOptions } from '../src/lib/wait.ts';
 import { starKey, writerKey } from '../src/protocol/keys.ts';
 import { parseRecordValue, writerRecord } from '../src/protocol/records.ts';
 import type { ResolvedSettings } from '../src/protocol/settings.ts';
 import { LimboRegister } from './limbo-register.ts';
 import type { StarPorts } from './ports.ts';
 import { finishStreams, type DrainProgress } from './star-drain.ts';
-import { drainingError, handedOffError, limboError, notLeadingError } from './star-errors.ts';
+import {
+  closedError,
+  drainingError,
+  handedOffError,
+  limboError,
+  notLeadingError,
+} from './star-errors.ts';
 import { movedError } from './stream-errors.ts';
 import type { StreamActor } from './stream.actor.ts';
 
@@ -36,11 +42,13 @@ export class StarDepartures {
   readonly #host: DeparturesHost;
   readonly #limbo: LimboRegister;
   readonly #handedOff = new Map<string, HandedOff>();
+  readonly #signal: AbortSignal;
   #isDraining = false;
 
   /** @param signal - fires when the star ends. */
   constructor(host: DeparturesHost, signal: AbortSignal) {
     this.#host = host;
+    this.#signal = signal;
     this.#limbo = new LimboRegister(host.ports, signal);
   }
 
@@ -49,8 +57,12 @@ export class StarDepartures {
     if (this.#isDraining) throw drainingError(this.#host.settings.star);
   }
 
+  isHandedOff(name: string): boolean {
+    return this.#handedOff.has(name);
+  }
+
   /**
-   * Before a stream that this star does not lead is opened.
+   * Before a stream that was handed to another star is opened here again.
    *
    * @throws EngineError STREAM_HELD while the star it was handed to may still come.
    */
@@ -115,7 +127,7 @@ export class StarDepartures {
   /**
    * Finishes every stream, the busiest first, and takes none any more; the star stays registered.
    *
-   * @throws EngineError ABORTED, DEADLINE_EXCEEDED (the rest goes on)
+   * @throws EngineError ABORTED, DEADLINE_EXCEEDED (the rest goes on); CLOSED
    */
   async drain(
     options: WaitOptions & {
@@ -124,21 +136,31 @@ export class StarDepartures {
   ): Promise<DrainProgress> {
     const { ports, settings, streams } = this.#host;
     this.#isDraining = true;
-    const limited = linkedSignal(ports.clock, options, 'drain');
+    let progress: DrainProgress = { streams: streams.size, finished: 0, inLimbo: 0 };
+    let isWaiting = true;
+    // Under the star's own signal: it goes on when the caller has given up.
+    const finished = finishStreams(streams, this.#signal, {
+      refusal: () => drainingError(settings.star),
+      onProgress: (next) => {
+        progress = next;
+        if (isWaiting) options.onProgress?.(next);
+      },
+    });
+    finished.catch(() => undefined);
     try {
-      const done = await finishStreams(streams, limited.signal, {
-        refusal: () => drainingError(settings.star),
-        onProgress: options.onProgress,
+      const { signal, timeoutMillis } = options;
+      const done = await waitFor(ports.clock, finished, { signal, timeoutMillis }, 'drain');
+      if (this.#signal.aborted) throw closedError(settings.star);
+      return done;
+    } catch (cause) {
+      const { code } = toEngineError(cause);
+      if (code !== 'DEADLINE_EXCEEDED' && code !== 'ABORTED') throw cause;
+      throw new EngineError(code, 'the drain did not end in time: it goes on', {
+        sideEffects: 'possible',
+        details: { ...progress },
       });
-      if (!limited.signal.aborted) return done;
-      const { code } = toEngineError(limited.signal.reason);
-      throw new EngineError(
-        code === 'DEADLINE_EXCEEDED' ? code : 'ABORTED',
-        'the drain did not end in time: it goes on',
-        { sideEffects: 'possible', details: { ...done } },
-      );
     } finally {
-      limited.release();
+      isWaiting = false;
     }
   }
 

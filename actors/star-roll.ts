@@ -168,6 +168,8 @@ export class StarRoll {
     const next = async (): Promise<void> => {
       for (let actor = waiting.shift(); actor !== undefined; actor = waiting.shift()) {
         const leader = actor;
+        // It may be leaving by now: its Finish is the last to write its writer record.
+        if (!leader.isLeading) continue;
         await this.#retry('enter', () => leader.enter()).catch(() => undefined);
       }
     };

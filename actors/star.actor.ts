@@ -152,9 +152,9 @@ export class StarActor implements StreamHost {
   /** Throws what the star answers when it does not serve. */
   throwIfNotServing(): void {
     const snapshot = this.#machine.getSnapshot();
-    if (!snapshot.matches('serving') && !snapshot.matches('rolling')) {
-      throw this.#endedError();
-    }
+    const isGoingOn = snapshot.matches('serving') || snapshot.matches('rolling');
+    // A chart that was stopped keeps the state it was in.
+    if (!isGoingOn || this.#controller.signal.aborted) throw this.#endedError();
     // A star that halts otherwise comes back: callers wait as long as their deadlines let them.
     if (this.#turnover.halt.refusal !== undefined) throw this.#turnover.halt.refusal;
   }
@@ -190,12 +190,15 @@ export class StarActor implements StreamHost {
     for (;;) {
       this.throwIfNotServing();
       this.departures.throwIfDraining();
-      // A claim for an epoch that has ended would only have to be made again.
-      if (this.#turnover.halt.isHalted) {
+      if (this.#turnover.isRolling) {
+        // T2: the cut of the old epoch has yet to place records; nobody may join a tenure in it.
         await waitFor(this.ports.clock, this.rolled(), options, 'open');
         continue;
       }
-      if (!this.streams.has(name)) await this.departures.admitOpen(name, options.signal);
+      if (!this.streams.has(name) && this.departures.isHandedOff(name)) {
+        await this.departures.admitOpen(name, options.signal);
+        continue;
+      }
       let actor = this.streams.get(name);
       if (actor?.isInLimbo === true) throw limboError(name);
       if (actor?.isFinishing === true) {
@@ -320,6 +323,7 @@ export class StarActor implements StreamHost {
         registrationFailed: (error) => this.#turnover.halt.failed(error),
         loseStreams: () => this.#turnover.loseStreams(this.#endedError()),
         yieldStreams: () => this.#turnover.yieldStreams(),
+        giveUpLease: () => this.registered.incarnations.giveUp(),
         ended: () => this.#ended.resolve(),
       },
     });

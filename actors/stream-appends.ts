@@ -82,6 +82,8 @@ export class StreamAppends implements BatchOwner {
   /** A batch was acknowledged or dropped, or the stream is not served any more. */
   readonly #moved = new Progress();
   readonly #sessions: StreamSessions;
+  #isEntering = false;
+  #enterFailure: EngineError | undefined;
 
   constructor(host: AppendsHost, leader: AppendsLeader) {
     this.#host = host;
@@ -143,8 +145,10 @@ export class StreamAppends implements BatchOwner {
       {
         bytes: batch.encodedBytes,
         tryAdmit: () => {
-          outcome = this.#accept(batch, request);
-          return outcome !== undefined;
+          const answer = this.#accept(batch, request);
+          if (answer === 'full' || answer === 'later') return answer;
+          outcome = answer;
+          return 'admitted';
         },
         // The caller may use its arrays again while the batch waits for its turn.
         queued: () => {
@@ -219,24 +223,23 @@ export class StreamAppends implements BatchOwner {
     throw mismatchError(this.#leader.name, mismatch);
   }
 
-  #accept(batch: CheckedBatch, request: AppendRequest): AppendBatch | Rejection | undefined {
+  #accept(batch: CheckedBatch, request: AppendRequest): AppendBatch | Rejection | 'full' | 'later' {
     const leader = this.#leader;
     leader.throwIfRefusing();
-    if (!this.#host.isAdmitting) return undefined;
+    if (!this.#host.isAdmitting) return 'full';
     const { entered } = leader;
     if (entered !== this.#host.epoch()) {
-      // T1: its records wait outside the flight until `writer` names the epoch.
-      leader.enter().then(
-        () => this.#host.admission.drain(),
-        () => undefined,
-      );
-      return undefined;
+      const failure = this.#enterFailure;
+      this.#enterFailure = undefined;
+      if (failure !== undefined) throw failure;
+      this.#enter();
+      return 'later';
     }
     const rejection = this.#judgeAppend(request);
     if (rejection !== undefined) return rejection;
     const { queue } = entered.writer;
     const flight = queue.prepare(batch.encodedBytes);
-    if (flight === undefined) return undefined;
+    if (flight === undefined) return 'full';
     const encoded = encodeBatch(
       batch,
       { arena: flight.arena, offset: flight.writeOffset },
@@ -262,6 +265,28 @@ export class StreamAppends implements BatchOwner {
     return accepted;
   }
 
+  /** T1: records wait outside the flight until `writer` names the epoch; those of other streams do not. */
+  #enter(): void {
+    if (this.#isEntering) return;
+    this.#isEntering = true;
+    const { admission } = this.#host;
+    this.#leader.enter().then(
+      () => {
+        this.#isEntering = false;
+        admission.drain();
+      },
+      (cause: unknown) => {
+        this.#isEntering = false;
+        const error = toEngineError(cause);
+        // Tried again when admission looks again.
+        if (error.retryable) return;
+        // What no waiting mends is the answer of the next batch.
+        this.#enterFailure = error;
+        admission.drain();
+      },
+    );
+  }
+
   batchAcknowledged(batch: AppendBatch): Position {
     assert(this.#underWay.delete(batch), 'A5 a batch has one outcome');
     this.#durable = batch.state;
@@ -271,7 +296,9 @@ export class StreamAppends implements BatchOwner {
     metrics.counter('append.acknowledgedRecords').add(batch.endSeqNum - batch.startSeqNum);
     metrics.counter('append.acknowledgedBytes').add(batch.meteredBytes);
     this.#moved.tell();
-    return { seqNum: this.#tail.end, timestamp: batch.state.lastTimestamp };
+    // The tail of a stream that was lost moves no more; what the cut places is acknowledged all the same.
+    const seqNum = Math.max(this.#tail.end, batch.endSeqNum);
+    return { seqNum, timestamp: batch.state.lastTimestamp };
   }
 
   batchDropped(batch: AppendBatch): void {

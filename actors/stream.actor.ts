@@ -195,6 +195,7 @@ export class StreamActor implements AppendsLeader, LeaderState {
     for (;;) {
       this.throwIfRefusing();
       await this.#host.rolled();
+      this.throwIfRefusing();
       await this.enter();
       const epoch = this.#entered!;
       try {
@@ -313,6 +314,8 @@ export class StreamActor implements AppendsLeader, LeaderState {
   /** N: every batch is acknowledged or placed by the published cut before anything is released. */
   async #resolveBatches(signal: AbortSignal): Promise<StreamEvent> {
     await this.#appends.resolved(signal);
+    // A lost epoch's records are in rows only when the roll has settled it.
+    await this.#host.rolled();
     await this.enter();
     return { type: 'batches.resolved' };
   }

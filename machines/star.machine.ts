@@ -45,6 +45,7 @@ export const starMachine = setup({
     rollEpoch: noEffect,
     loseStreams: noEffect,
     yieldStreams: noEffect,
+    giveUpLease: noEffect,
     finishStreams: noEffect,
     closeEpoch: noEffect,
     endLease: noEffect,
@@ -156,8 +157,9 @@ export const starMachine = setup({
         },
       },
     },
+    // Others need not wait for a star that will not serve its streams again.
     stopped: {
-      entry: 'loseStreams',
+      entry: ['loseStreams', 'giveUpLease'],
       on: { 'drain.requested': 'closing' },
     },
     draining: {

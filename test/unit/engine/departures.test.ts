@@ -236,19 +236,23 @@ describe('engine.drain', () => {
     const puts = new HeldPuts('a');
     world.wrap = (bucket) => puts.wrap(bucket);
     const a = await start(world, 'a');
-    const stream = await a.open('s');
+    // More than are finished at a time: those whose turn has not come leave, too.
+    const names = Array.from({ length: 40 }, (_, index) => `s${index}`);
+    const streams = await Promise.all(names.map((name) => a.open(name)));
     puts.hold();
-    const batch = stream.append(one);
+    const batches = streams.map((stream) => stream.append(one));
     const error = await errorOf(a.drain({ timeoutMillis: 30 }));
     expect(error).toMatchObject({
       code: 'DEADLINE_EXCEEDED',
-      details: { streams: 1, finished: 0 },
+      details: { streams: 40, finished: 0 },
     });
     puts.letGo();
-    await batch;
-    await vi.waitFor(async () =>
-      expect(await writerOf(world, stream.id)).toMatchObject({ kind: 'released', tail: 1 }),
-    );
+    await Promise.all(batches);
+    for (const { id } of streams) {
+      await vi.waitFor(async () =>
+        expect(await writerOf(world, id)).toMatchObject({ kind: 'released', tail: 1 }),
+      );
+    }
   });
 });
 

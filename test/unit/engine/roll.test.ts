@@ -1,4 +1,5 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { setTimeout } from 'node:timers/promises';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { encodePoison, NO_EPOCH } from '../../../src/format/poison.ts';
 import type { HostedEngine } from '../../../src/engine/host.ts';
 import { slotKey, writerKey } from '../../../src/protocol/keys.ts';
@@ -9,6 +10,7 @@ import {
 } from '../../../src/protocol/records.ts';
 import { createEngine, EngineError, memoryComponents } from '../../../src/index.ts';
 import type { Stream } from '../../../src/index.ts';
+import { BrokenMetastore, unavailable } from '../../support/broken-metastore.ts';
 import { EngineWorld } from '../../support/engine-world.ts';
 
 const open: HostedEngine[] = [];
@@ -126,6 +128,35 @@ describe('a roll', () => {
     expect(EngineError.is(reason) && reason.code).toBe('FENCED');
     expect(EngineError.is(reason) && reason.sideEffects).toBe('none');
     expect(await bodies(mine)).toEqual(['0', '1']);
+  });
+
+  test('opens and closes wait for it: nobody joins an epoch that has ended, no Finish misses its cut', async () => {
+    const world = new EngineWorld();
+    const meta = new BrokenMetastore();
+    world.wrapMetastore = (metastore) => meta.wrap(metastore);
+    const engine = await engineOn(world);
+    const [kept, left] = [await engine.open('kept'), await engine.open('left')];
+    await left.append([{ body: '0' }]);
+    meta.calls.length = 0;
+    meta.fails = ({ op, key }) =>
+      op === 'put' && key.startsWith('chains/') ? unavailable() : undefined;
+    await poisonNext(world, engine, [0, 1, 2]);
+    const appended = kept.append([{ body: '0' }]);
+    await vi.waitFor(() => expect(meta.writes(/^chains\//)).not.toEqual([]));
+    const opening = engine.open('fresh');
+    const closing = left.close();
+    await setTimeout(50);
+    expect(meta.writes(/^names\/.*6672657368$/)).toEqual([]);
+    meta.fails = () => undefined;
+    const fresh = await opening;
+    await Promise.all([appended, closing]);
+    const writerOf = (id: string) => {
+      const key = writerKey(id);
+      return parseRecordValue(writerRecord, key, world.metastore.get(key)!.value);
+    };
+    expect(writerOf(fresh.id)).toMatchObject({ kind: 'tenure', tenure: { epoch: 1 } });
+    expect(writerOf(left.id)).toMatchObject({ kind: 'released', tail: 1, tenure: { epoch: 1 } });
+    expect((await engine.status()).departing).toEqual([]);
   });
 
   test('M0 a star that a duplicate has replaced halts: it does not supersede that one in turn', async () => {
