@@ -88,9 +88,25 @@ export class StarTurnover {
 
   leaseLost(reason: LossReason): void {
     this.halt.lost(reason);
-    this.#roll.begin();
+    // Before the first mint there is nothing to roll: that goes on under the next incarnation.
+    if (this.#host.head !== undefined) this.#roll.begin();
     this.#effects.tell({ type: 'lease.lost' });
     haltEpoch(this.#host.head);
+  }
+
+  /** Effect of the chart's minting: over when the star has an epoch of an incarnation that is held. */
+  async mintFirst(signal: AbortSignal): Promise<undefined> {
+    const { incarnations } = this.#host.registered;
+    let minted = await this.#effects.mint();
+    while (!incarnations.isHeld(minted.record.incarnation)) {
+      // Lost meanwhile: recovery settles this one, in which nothing was written.
+      minted.stop();
+      await incarnations.held(signal);
+      minted = await this.#effects.mint();
+    }
+    // In one turn: what is lost from here on begins a roll.
+    this.#effects.useEpoch(minted);
+    this.#effects.tell({ type: 'epoch.minted', epoch: minted.record.epoch });
   }
 
   /** Effect of the chart's rolling: over when the star has an epoch that lives. */

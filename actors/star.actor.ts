@@ -312,7 +312,7 @@ export class StarActor implements StreamHost {
       effects: {
         register: () => this.#register(),
         registerAgain: () => this.#turnover.registerAgain(this.#controller.signal),
-        mint: () => this.#mintFirst(),
+        mint: () => this.#turnover.mintFirst(this.#controller.signal),
         recover: () => this.#recover(),
         roll: () => this.#turnover.roll(),
         finishStreams: () => this.#finishStreams(),
@@ -330,7 +330,8 @@ export class StarActor implements StreamHost {
     actor.subscribe((snapshot) => {
       if (snapshot.matches('serving')) this.#serving.resolve();
       else if (snapshot.matches('failed')) {
-        this.#serving.reject(this.#failure ?? leaseLostError(this.settings.star));
+        const { refusal } = this.#turnover.halt;
+        this.#serving.reject(this.#failure ?? refusal ?? leaseLostError(this.settings.star));
       }
     });
     return actor;
@@ -345,11 +346,6 @@ export class StarActor implements StreamHost {
       signal: this.#controller.signal,
     });
     return { type: 'lease.registered', incarnation: this.#registered.incarnations.current };
-  }
-
-  async #mintFirst(): Promise<StarEvent> {
-    this.#epoch = await this.#mint();
-    return { type: 'epoch.minted', epoch: this.#epoch.record.epoch };
   }
 
   async #mint(): Promise<EpochActor> {

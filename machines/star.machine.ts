@@ -1,7 +1,8 @@
 /**
  * Life of a star: registered before it mints (M0), serving on one epoch, rolling to the next when a
  * slot was lost or on demand (R2: producers see delay only). Whoever loses the lease halts and rolls
- * as well, but mints under a new incarnation, once that is registered: nothing is minted without.
+ * as well, but mints under a new incarnation, once that is registered: nothing is minted without. Who
+ * loses it before the first mint begins that again in the same way.
  * Ended when its owner closes it. Effects: actors/star.actor.ts
  */
 import { assign, setup } from 'xstate';
@@ -94,10 +95,33 @@ export const starMachine = setup({
     },
     minting: {
       entry: 'mintEpoch',
+      initial: 'registered',
       on: {
         'epoch.minted': { target: 'serving', actions: 'rememberEpoch' },
         'effect.failed': { target: 'failed', actions: 'rememberFailure' },
-        'lease.lost': 'failed',
+      },
+      states: {
+        registered: { on: { 'lease.lost': 'halted' } },
+        // The mint waits; it goes on under the next incarnation, unless another process is the star now.
+        halted: {
+          initial: 'registering',
+          states: {
+            registering: {
+              entry: 'registerAgain',
+              on: {
+                'lease.registered': {
+                  target: '#star.minting.registered',
+                  actions: 'rememberIncarnation',
+                },
+                'registration.failed': [
+                  { guard: 'isNameTaken', target: '#star.failed', actions: 'rememberFailure' },
+                  { target: 'waiting', actions: ['rememberFailure', 'countAttempt'] },
+                ],
+              },
+            },
+            waiting: { after: { registrationRetry: 'registering' } },
+          },
+        },
       },
     },
     serving: {

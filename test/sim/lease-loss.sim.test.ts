@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Stream } from '../../src/engine/api.ts';
 import { starKey } from '../../src/protocol/keys.ts';
+import { Gate } from '../../src/testing/fault-script.ts';
 import { encodeLease, ended, parseLease } from '../../src/protocol/lease.ts';
 import { othersBlind } from './lies.ts';
 import { creates, play, type Running, type Scenario } from './scenario.ts';
@@ -88,6 +89,68 @@ describe('a star whose lease record is taken from it', () => {
       expect(await scenario.append(a, stream!)).toMatchObject({ start: 5 });
     });
     expect(counters.counts.revival).toBe(1);
+  });
+});
+
+describe('a star that loses its lease before it has an epoch', () => {
+  /** Holds what it mints until the gate opens. */
+  async function heldMint(scenario: Scenario, running: Promise<unknown>): Promise<Gate> {
+    running.catch(() => undefined);
+    const gate = new Gate(scenario.world.scheduler, 'mint');
+    const fate = { kind: 'pass', requestGate: gate } as const;
+    scenario.world.metaScript.add({ op: 'put', key: /^chains\/a/, fate });
+    await scenario.until(() => gate.waiting === 1, 'the mint');
+    return gate;
+  }
+
+  it.each(['end', 'remove'] as const)(
+    'mints again under the next incarnation: %s',
+    async (change) => {
+      await play({}, async (scenario) => {
+        const starting = scenario.start('a');
+        const gate = await heldMint(scenario, starting);
+        const { inner } = scenario.world.metastore;
+        const before = parseLease(starKey('a'), (await inner.get(starKey('a')))!.value);
+        await overwriteLease(scenario, 'a', change);
+        await scenario.wait(3_000);
+        gate.open();
+        const a = await starting;
+        expect(counter(a, 'star.leaseLosses')).toBe(1);
+        expect((await a.engine.status()).incarnation).not.toBe(before.incarnation);
+        const stream = await scenario.open(a, 's');
+        expect(await scenario.append(a, stream)).toMatchObject({ start: 0 });
+        await a.engine.recovered({ timeoutMillis: 30_000 });
+      });
+    },
+  );
+
+  it('sleeps through it', async () => {
+    await play({}, async (scenario) => {
+      const process = scenario.world.spawn('a');
+      const starting = scenario.openIn(process, 'a');
+      const gate = await heldMint(scenario, starting);
+      process.pause();
+      gate.open();
+      await scenario.wait(6_000);
+      process.wake();
+      const a = { process, engine: await starting };
+      const stream = await scenario.open(a, 's');
+      expect(await scenario.append(a, stream)).toMatchObject({ start: 0 });
+    });
+  });
+
+  it('is refused when another process has taken its name', async () => {
+    await play({}, async (scenario) => {
+      const starting = scenario.start('a');
+      const gate = await heldMint(scenario, starting);
+      await overwriteLease(scenario, 'a', 'remove');
+      const other = await scenario.start('a');
+      await scenario.wait(3_000);
+      gate.open();
+      await expect(starting).rejects.toMatchObject({ code: 'STAR_IN_USE' });
+      const stream = await scenario.open(other, 's');
+      expect(await scenario.append(other, stream)).toMatchObject({ start: 0 });
+    });
   });
 });
 

@@ -75,7 +75,8 @@ async function untilOpen(stream: SharedStream, signal: AbortSignal): Promise<voi
       return;
     } catch (cause) {
       const error = toEngineError(cause);
-      if (!error.retryable || signal.aborted) throw error;
+      const mayFollow = error.retryable || error.kind === 'fenced';
+      if (!mayFollow || signal.aborted) throw error;
       report({ kind: 'retry', at: hostMillis(), code: error.code });
       await sleep(OPEN_AGAIN_MILLIS);
     }

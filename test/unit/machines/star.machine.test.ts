@@ -57,6 +57,25 @@ describe('the chart of a star', () => {
     expect(star.effects).toEqual(['registerLease', 'mintEpoch']);
   });
 
+  it('goes on with its first mint under the next incarnation', async () => {
+    const star = host(REGISTERED, { type: 'lease.lost' });
+    expect(star.value()).toEqual({ minting: { halted: 'registering' } });
+    star.send(failed('METASTORE_UNAVAILABLE'));
+    expect(star.value()).toEqual({ minting: { halted: 'waiting' } });
+    await star.clock.advance(200);
+    star.send({ type: 'lease.registered', incarnation: 'j' });
+    expect(star.value()).toEqual({ minting: 'registered' });
+    star.send({ type: 'epoch.minted', epoch: 1 });
+    expect(star.context()).toMatchObject({ incarnation: 'j', epoch: 1, attempts: 0 });
+    expect(star.effects.filter((name) => name === 'mintEpoch')).toHaveLength(1);
+  });
+
+  it('does not begin when another process has its name by then', () => {
+    const star = host(REGISTERED, { type: 'lease.lost' }, failed('STAR_IN_USE'));
+    expect(star.value()).toBe('failed');
+    expect(star.effects.at(-1)).toBe('endLease');
+  });
+
   it('halts without its lease, inside the roll that waits for the next one', () => {
     const star = host(...SERVING, { type: 'lease.lost' });
     expect(star.value()).toEqual({ rolling: { halted: 'registering' } });
