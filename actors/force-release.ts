@@ -4,11 +4,13 @@
  * cut, marked, and the writer record is released in the leader's name (T6: after the cut of its epoch
  * is published). What cannot be covered is not released: coverage outranks availability.
  */
-import { EngineError } from '../src/lib/errors.ts';
+import { EngineError, toEngineError } from '../src/lib/errors.ts';
 import { forEachBounded } from '../src/lib/bounded.ts';
-import { throwIfAborted, type WaitOptions } from '../src/lib/wait.ts';
-import { chainKey, starKey, writerKey } from '../src/protocol/keys.ts';
-import { parseLease } from '../src/protocol/lease.ts';
+import { backoffMillis } from '../src/lib/backoff.ts';
+import { sleep, type TimeLimit } from '../src/lib/wait.ts';
+import { judgePredecessor } from '../src/protocol/gate.ts';
+import { chainKey, writerKey } from '../src/protocol/keys.ts';
+import { LOOK_EVERY_MILLIS } from '../src/protocol/lease.ts';
 import {
   chainRecord,
   parseRecordValue,
@@ -18,13 +20,14 @@ import {
 } from '../src/protocol/records.ts';
 import { partitionOf } from '../src/ports/metastore.ts';
 import type { BucketSets } from './bucket-set.ts';
-import type { FenceActors } from './fence.actor.ts';
+import type { FenceActors, FenceProgress } from './fence.actor.ts';
 import { removeNote } from './limbo-register.ts';
 import { readEpoch } from './read-epoch.ts';
 import { markTail, readLastRowFresh } from './ref-rows.ts';
 import type { SettlementActors } from './settlement.actor.ts';
 import { readFlightHead } from './slot-heads.ts';
 import type { StarPorts } from './ports.ts';
+import { StarObserver } from './star-observer.ts';
 import { WriterTenure } from './writer-tenure.ts';
 
 export interface ReleaseActors {
@@ -47,9 +50,15 @@ export interface ReleasedStream {
 const NOTHING = { records: 0, slots: 0 };
 const READ_CONCURRENCY = 16;
 const TRIES_MAX = 10;
+const RETRY = { firstMillis: 20, maxMillis: 1_000 };
+
+export interface ForceReleaseOptions {
+  /** `fromLiving` also from a star that shows a sign of life and whose epoch is the head of its chain. */
+  readonly force: 'never' | 'fromLiving';
+  readonly onProgress?: ((progress: FenceProgress) => void) | undefined;
+}
 
 /**
- * @param options.force - also from a star that is registered and whose epoch is the head of its chain.
  * @throws EngineError STREAM_NOT_FOUND, STREAM_HELD (without force); FENCE_UNDECIDED, DATA_LOSS,
  *   STREAM_UNSETTLED, METASTORE_CORRUPT (nothing was released); ABORTED, DEADLINE_EXCEEDED
  */
@@ -57,13 +66,14 @@ export async function releaseByForce(
   ports: StarPorts,
   actors: ReleaseActors,
   record: StreamRecord,
-  options: WaitOptions & { readonly force: 'never' | 'fromLiving' },
+  { force, onProgress }: ForceReleaseOptions,
+  { signal, left }: TimeLimit,
 ): Promise<ReleasedStream> {
-  const { signal, force } = options;
+  const { clock, random } = ports;
   const { stream } = record;
   // A living leader may take the stream into a new epoch as fast as this one fences the old.
   for (let tries = 0; tries < TRIES_MAX; tries++) {
-    throwIfAborted(signal, 'release');
+    if (tries > 0) await sleep(clock, backoffMillis(random, tries, RETRY), signal);
     const writer = new WriterTenure(ports, stream, signal);
     await ports.metastore.barrier(partitionOf(writer.key), { signal });
     writer.saw(await ports.metastore.get(writerKey(stream), { signal }));
@@ -78,14 +88,13 @@ export async function releaseByForce(
       throw heldError(record.name, tenure);
     }
     const { star, epoch } = tenure;
-    const { cut } = await actors.fences.fence({ star, epoch }, options);
+    const { cut } = await actors.fences.fence({ star, epoch }, { ...left(), onProgress });
     // Before its tail is swept.
     const givenUp = await countBeyond(ports, actors.sets, { stream, star, epoch, cut }, signal);
-    const { end: tail } = await actors.settlements.covered(star, epoch, stream, options);
+    const { end: tail } = await actors.settlements.covered(star, epoch, stream, left());
     if (!(await mark(ports, stream, { tenure, tail }, signal))) continue;
     if (!(await writer.leave({ kind: 'released', tail }))) continue;
-    const { clock, random } = ports;
-    await removeNote(ports, { star, stream }, { clock, random, signal });
+    await forgetNote(ports, { star, stream }, signal);
     return { stream, outcome: 'released', tail, from: { star, epoch, cut }, givenUp };
   }
   throw new EngineError('STREAM_HELD', 'the leader of this stream takes it again and again', {
@@ -99,7 +108,7 @@ async function mark(
   ports: StarPorts,
   stream: string,
   { tenure, tail }: { readonly tenure: Tenure; readonly tail: number },
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<boolean> {
   const last = await readLastRowFresh(ports, stream, { signal });
   if ((last?.row.end ?? 0) !== tail) return false;
@@ -107,21 +116,40 @@ async function mark(
   return (await markTail(ports, stream, last, { tenure, tail }, { signal })).kind === 'marked';
 }
 
-/** Only a reason to ask the operator first (T3). */
-async function isAlive(
-  { metastore }: Pick<StarPorts, 'metastore'>,
-  { star, incarnation, class: storageClass, epoch }: Tenure,
-  signal: AbortSignal | undefined,
-): Promise<boolean> {
-  const [lease, chain] = await Promise.all([
-    metastore.get(starKey(star), { signal }),
-    metastore.get(chainKey(star), { signal }),
-  ]);
-  if (lease === undefined || chain === undefined) return false;
-  const { heads } = parseRecordValue(chainRecord, chain.key, chain.value);
-  if (epoch < (heads[storageClass] ?? 0)) return false;
-  const held = parseLease(lease.key, lease.value);
-  return held.state === 'held' && held.incarnation === incarnation;
+/** The stream is released by now: a note that stays says nothing any more, and its star removes it. */
+async function forgetNote(
+  ports: StarPorts,
+  note: { readonly star: string; readonly stream: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, random, log } = ports;
+  try {
+    await removeNote(ports, note, { clock, random, signal });
+  } catch (cause) {
+    log.warn({ ...note, code: toEngineError(cause).code }, 'the note of limbo stays');
+  }
+}
+
+/**
+ * Only a reason to ask the operator first (T3). A lease that nobody bumps is watched until it may be
+ * ended, which is at most its timeout and a margin; the first bump is a sign of life.
+ */
+async function isAlive(ports: StarPorts, tenure: Tenure, signal: AbortSignal): Promise<boolean> {
+  const { metastore, clock } = ports;
+  const { star, incarnation } = tenure;
+  const chain = await metastore.get(chainKey(star), { signal });
+  const head = chain && parseRecordValue(chainRecord, chain.key, chain.value).heads[tenure.class];
+  const facts = { tenure, head, registered: true, ownIncarnation: '' };
+  if (judgePredecessor(facts) === 'settle') return false;
+  const observer = new StarObserver(ports);
+  let beat: number | undefined;
+  for (;;) {
+    const holder = await observer.holder(star, incarnation, signal);
+    if (holder === undefined) return false;
+    beat ??= holder.lease.beat;
+    if (holder.lease.beat !== beat) return true;
+    await sleep(clock, LOOK_EVERY_MILLIS, signal);
+  }
 }
 
 async function countBeyond(
@@ -133,7 +161,7 @@ async function countBeyond(
     readonly epoch: number;
     readonly cut: number;
   },
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<{ readonly records: number; readonly slots: number }> {
   const { stream, star, epoch, cut } = target;
   const record: EpochRecord = await readEpoch(ports, star, epoch, signal);

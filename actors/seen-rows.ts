@@ -7,15 +7,18 @@ const SEEN_MAX = 64;
 /** First looks at last rows, taken while something else is under way: whoever waits is spared a round trip. */
 export class SeenRows {
   readonly #ports: Pick<StarPorts, 'metastore'>;
+  readonly #signal: AbortSignal;
   readonly #looks = new Map<string, Promise<SeenLastRow | undefined>>();
 
-  constructor(ports: Pick<StarPorts, 'metastore'>) {
+  /** @param signal - fires when nobody asks any more. */
+  constructor(ports: Pick<StarPorts, 'metastore'>, signal: AbortSignal) {
     this.#ports = ports;
+    this.#signal = signal;
   }
 
   look(streamId: string): void {
     if (this.#looks.size >= SEEN_MAX || this.#looks.has(streamId)) return;
-    const look = readLastRow(this.#ports, streamId).then(
+    const look = readLastRow(this.#ports, streamId, { signal: this.#signal }).then(
       (last) => ({ last }),
       () => undefined,
     );

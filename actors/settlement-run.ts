@@ -96,13 +96,14 @@ export class SettlementRun {
   #error: EngineError | undefined;
   #isOver = false;
   readonly #seenRows: SeenRows;
+  readonly #over = forManyListeners(new AbortController());
   #known: KnownEpoch | undefined;
 
   constructor(input: SettlementRunInput) {
     this.#input = input;
     this.#plan = input.plan;
     this.#known = input.known;
-    this.#seenRows = new SeenRows(input.ports);
+    this.#seenRows = new SeenRows(input.ports, this.#over.signal);
     this.#waiters = new CoverageWaiters(input.ports);
     this.#begunAt = input.ports.clock.monotonic();
     this.#result = deferred();
@@ -384,6 +385,7 @@ export class SettlementRun {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#controller.abort();
+    this.#over.abort();
     this.#actor.stop();
     if (EngineError.is(outcome)) {
       this.#waiters.rejectAll(outcome);

@@ -101,7 +101,8 @@ export class StarDepartures {
       });
     }
     // A name that nobody ever ran under would leave the stream to itself.
-    const known = await ports.metastore.get(starKey(star), { signal: options.signal });
+    const lease = ports.metastore.get(starKey(star), { signal: options.signal });
+    const known = await waitFor(ports.clock, lease, options, 'handoff');
     if (known === undefined) {
       throw new EngineError('STAR_UNKNOWN', 'no star of this name was ever registered', {
         details: { star },

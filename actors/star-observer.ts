@@ -152,15 +152,10 @@ export class StarObserver {
   #noticed(event: MetaWatchEvent): void {
     if (event.kind === 'ready' || event.kind === 'resync') void this.#readAll();
     else if (event.kind === 'put') {
-      const { entry } = event;
-      // Nobody asked for it: whoever looks at it is told that it does not parse.
-      try {
-        const before = this.#known.get(starOf(entry.key));
-        this.#asFound(starOf(entry.key), entry);
-        if (isBump(before?.lease, this.#known.get(starOf(entry.key))?.lease)) return;
-      } catch {
-        return;
-      }
+      const star = starOf(event.entry.key);
+      const before = this.#known.get(star);
+      this.#noticedEntry(event.entry);
+      if (isBump(before?.lease, this.#known.get(star)?.lease)) return;
     } else this.#known.delete(starOf(event.key));
     this.#changeCount++;
     this.#changes.tell();
@@ -170,7 +165,16 @@ export class StarObserver {
   async #readAll(): Promise<void> {
     try {
       const entries = await this.#ports.metastore.children(starsPrefix);
-      for (const entry of entries) this.#asFound(starOf(entry.key), entry);
+      for (const entry of entries) this.#noticedEntry(entry);
+    } catch {
+      return;
+    }
+  }
+
+  /** Nobody asked for it: whoever looks at it is told that it does not parse. */
+  #noticedEntry(entry: MetaEntry): void {
+    try {
+      this.#asFound(starOf(entry.key), entry);
     } catch {
       return;
     }

@@ -173,7 +173,10 @@ export class StarActor implements StreamHost {
     this.throwIfNotServing();
     const { copyQuorum = this.settings.copyQuorum, window = this.settings.window } = request;
     // A set that cannot be used is refused before the epoch ends for it.
-    if (request.buckets !== undefined) await this.sets.establish(request.buckets, copyQuorum);
+    if (request.buckets !== undefined) {
+      const established = this.sets.establish(request.buckets, copyQuorum, options.signal);
+      await waitFor(this.ports.clock, established, options, 'roll');
+    }
     this.settings = { ...this.settings, copyQuorum, window };
     this.#buckets = request.buckets ?? this.#buckets;
     do {
@@ -196,7 +199,8 @@ export class StarActor implements StreamHost {
         continue;
       }
       if (!this.streams.has(name) && this.departures.isHandedOff(name)) {
-        await this.departures.admitOpen(name, options.signal);
+        const admitted = this.departures.admitOpen(name, options.signal);
+        await waitFor(this.ports.clock, admitted, options, 'open');
         continue;
       }
       let actor = this.streams.get(name);

@@ -221,6 +221,12 @@ export interface Engine extends AsyncDisposable {
   metrics(): MetricsSnapshot;
   /** Chains, epochs and cursors as the metastore holds them. */
   status(options?: WaitOptions): Promise<EngineStatus>;
+  /**
+   * Releases every stream, ends the epoch and the lease. Past the deadline the rest is abandoned, for
+   * the next open to settle; telling the others that the star is gone may take two seconds more.
+   *
+   * @throws EngineError DEADLINE_EXCEEDED (streams were abandoned); ABORTED (the close goes on).
+   */
   close(options?: WaitOptions): Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 /** What operators do without leading anything: fence an epoch, explain a slot, release a stream. */
 import { EngineError } from '../lib/errors.ts';
-import type { WaitOptions } from '../lib/wait.ts';
+import { within, type TimeLimit, type WaitOptions } from '../lib/wait.ts';
 import { BucketSets } from '../../actors/bucket-set.ts';
 import { explainSlot, type ExplainedSlot } from '../../actors/explain-slot.ts';
 import { FenceActors } from '../../actors/fence.actor.ts';
@@ -51,9 +51,10 @@ export async function fenceEpoch(
     readonly onProgress?: ((progress: FenceProgress) => void) | undefined;
   } = {},
 ): Promise<FenceReport> {
-  return withActors(ports, options, async ({ fences, settlements }) => {
-    const fenced = await fences.fence(target, options);
-    const settled = await settlements.settle(target, options);
+  const { onProgress } = options;
+  return withActors(ports, options, 'fence', async ({ fences, settlements }, { left }) => {
+    const fenced = await fences.fence(target, { ...left(), onProgress });
+    const settled = await settlements.settle(target, left());
     const { cut, alreadyFenced, rounds, gets, puts, repairs, millis } = fenced;
     return {
       ...target,
@@ -121,15 +122,16 @@ export async function releaseStream(
     readonly onProgress?: ((progress: FenceProgress) => void) | undefined;
   } = {},
 ): Promise<ReleaseReport> {
-  const record = await lookUpStream(ports, basin, name, { signal: options.signal });
-  if (record === undefined) {
-    throw new EngineError('STREAM_NOT_FOUND', 'no stream has this name', { details: { name } });
-  }
-  return withActors(ports, options, async (actors) => {
-    const released = await releaseByForce(ports, actors, record, { ...options, force });
+  const { onProgress } = options;
+  return withActors(ports, options, 'release', async (actors, limit) => {
+    const record = await lookUpStream(ports, basin, name, { signal: limit.signal });
+    if (record === undefined) {
+      throw new EngineError('STREAM_NOT_FOUND', 'no stream has this name', { details: { name } });
+    }
+    const released = await releaseByForce(ports, actors, record, { force, onProgress }, limit);
     if (released.from === undefined) return { name, ...released };
     const { star, epoch } = released.from;
-    const settled = await actors.settlements.settle({ star, epoch }, options);
+    const settled = await actors.settlements.settle({ star, epoch }, limit.left());
     return { name, ...released, settlement: settled.kind };
   });
 }
@@ -137,15 +139,19 @@ export async function releaseStream(
 async function withActors<T>(
   ports: StarPorts,
   options: WaitOptions,
-  use: (actors: ReleaseActors) => Promise<T>,
+  what: string,
+  use: (actors: ReleaseActors, limit: TimeLimit) => Promise<T>,
 ): Promise<T> {
-  const sets = new BucketSets(ports, await ensureMetastoreId(ports, options));
-  const by = { star: OPERATOR, incarnation: ports.random.hex(16) };
-  const fences = new FenceActors(ports, sets, by);
-  const settlements = new SettlementActors(ports, sets, by);
-  try {
-    return await use({ sets, fences, settlements });
-  } finally {
-    await Promise.all([fences.close(), settlements.close()]);
-  }
+  return within(ports.clock, options, what, async (limit) => {
+    const { signal } = limit;
+    const sets = new BucketSets(ports, await ensureMetastoreId(ports, { signal }));
+    const by = { star: OPERATOR, incarnation: ports.random.hex(16) };
+    const fences = new FenceActors(ports, sets, by);
+    const settlements = new SettlementActors(ports, sets, by);
+    try {
+      return await use({ sets, fences, settlements }, limit);
+    } finally {
+      await Promise.all([fences.close(), settlements.close()]);
+    }
+  });
 }

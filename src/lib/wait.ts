@@ -148,6 +148,44 @@ export function linkedSignal(
   };
 }
 
+/** One deadline over all steps of a call. */
+export interface TimeLimit {
+  /** Fires when the caller gives up or the deadline passes. */
+  readonly signal: AbortSignal;
+  /** What is left, for steps that say by themselves why they did not end in time. */
+  readonly left: () => WaitOptions;
+}
+
+/**
+ * Runs all steps of a call under its one deadline.
+ *
+ * @throws what `run` throws; DEADLINE_EXCEEDED in place of the ABORTED of a step that heard of the
+ *   deadline through the signal.
+ */
+export async function within<T>(
+  clock: Clock,
+  options: WaitOptions,
+  what: string,
+  run: (limit: TimeLimit) => Promise<T>,
+): Promise<T> {
+  const { signal, timeoutMillis } = options;
+  const limited = linkedSignal(clock, { signal, timeoutMillis }, what);
+  const endsAt = clock.monotonic() + (timeoutMillis ?? 0);
+  const left = (): WaitOptions =>
+    timeoutMillis === undefined
+      ? { signal }
+      : { signal, timeoutMillis: Math.max(0, endsAt - clock.monotonic()) };
+  try {
+    return await run({ signal: limited.signal, left });
+  } catch (error) {
+    const isLate = limited.signal.aborted && signal?.aborted !== true;
+    if (isLate && EngineError.is(error) && error.code === 'ABORTED') throw limited.signal.reason;
+    throw error;
+  } finally {
+    limited.release();
+  }
+}
+
 /** A promise with its two ends (Node 20 has no `Promise.withResolvers`). */
 export interface Deferred<T> {
   readonly promise: Promise<T>;

@@ -19,6 +19,9 @@ and the stream is released in the leader's name: any star may open it.
 
 Nothing acknowledged is given up. What is: batches that were not acknowledged yet (their producers get an
 error or no answer), and the leadership of that star, which goes on with its other streams in a new epoch.
+Without --force the star is watched first, for at most its session timeout: a sign of life ends the
+command with STREAM_HELD.
+
 If something below the cut cannot be read, nothing is released and the error says what is missing.
 `;
 

@@ -595,6 +595,18 @@ describe('observing stars', () => {
     eye.close();
   });
 
+  it('watches the others though one record cannot be understood', async () => {
+    await store.put('stars/0', new TextEncoder().encode('{'), 'absent');
+    const first = await registered('h1');
+    silence(first);
+    const eye = observer('h2');
+    eye.start();
+    await clock.advance(EXPIRY);
+    expect((await eye.look('a')).kind).toBe('ended');
+    await expect(eye.look('0')).rejects.toMatchObject({ code: 'METASTORE_CORRUPT' });
+    eye.close();
+  });
+
   it('does not believe an old read that shows fewer beats than it was told of', async () => {
     const { lease } = await registered('h1');
     const eye = observer('h2');
