@@ -3,8 +3,14 @@
  * rows. The end of a bounded read is confirmed on the chain. Source: DESIGN "Read", "Serving (L)".
  */
 import { decodeRecords, type StoredRecord } from '../src/format/records.ts';
-import { EngineError } from '../src/lib/errors.ts';
-import { abortedError, linkedSignal, throwIfAborted, type WaitOptions } from '../src/lib/wait.ts';
+import { EngineError, textOf } from '../src/lib/errors.ts';
+import {
+  abortedError,
+  checkOptionsObject,
+  linkedSignal,
+  throwIfAborted,
+  type WaitOptions,
+} from '../src/lib/wait.ts';
 import { LIMITS } from '../src/protocol/limits.ts';
 import type { BucketSets } from './bucket-set.ts';
 import { readSpan, readSpans } from './object-reader.ts';
@@ -65,6 +71,7 @@ export const READ_OPTION_NAMES = [
 
 /** @throws EngineError INVALID_POSITION for a position that no stream can have, or more than one. */
 export function checkReadRequest(request: ReadRequest): void {
+  checkOptionsObject(request);
   const positions = (['from', 'tailOffset', 'timestamp'] as const).filter(
     (name) => request[name] !== undefined,
   );
@@ -77,7 +84,7 @@ export function checkReadRequest(request: ReadRequest): void {
     const value = request[name];
     if (value === undefined || (Number.isSafeInteger(value) && value >= 0)) continue;
     throw new EngineError('INVALID_POSITION', 'a position is a safe integer from 0', {
-      details: { option: name, value: String(value), min: 0, max: Number.MAX_SAFE_INTEGER },
+      details: { option: name, value: textOf(value), min: 0, max: Number.MAX_SAFE_INTEGER },
     });
   }
 }

@@ -33,6 +33,12 @@ export function formatMillis(millis: number): string {
   return `${formatCount(Math.floor(seconds / 60))} min ${rest} s`;
 }
 
+/** Milliseconds since 1970 as ISO 8601; as the number itself where no calendar reaches that far. */
+export function formatInstant(millis: number): string {
+  const date = new Date(millis);
+  return Number.isNaN(date.getTime()) ? `${millis.toString()} ms` : date.toISOString();
+}
+
 /** Rounds to `places` decimals; results of measurements do not need sixteen digits. */
 export function rounded(value: number, places = 3): number {
   const scale = 10 ** places;

@@ -22,10 +22,9 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h:
 /** Milliseconds of `15s`, `500ms`, `2m`, `1.5s`. The unit is required: a bare 15 has misled many. */
 export function duration(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text);
-  if (match === null) {
-    throw new InvalidArgumentError('It must be a duration such as 500ms, 15s or 2m.');
-  }
-  return Math.round(Number(match[1]) * UNITS[match[2]!]!);
+  const millis = match === null ? Number.NaN : Math.round(Number(match[1]) * UNITS[match[2]!]!);
+  if (Number.isSafeInteger(millis)) return millis;
+  throw new InvalidArgumentError('It must be a duration such as 500ms, 15s or 2m.');
 }
 
 /** Milliseconds since 1970 of a number of milliseconds or of an ISO 8601 date. */

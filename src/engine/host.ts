@@ -194,8 +194,8 @@ export class HostedEngine implements Engine {
 
   async roll(request: RollOptions = {}): Promise<{ readonly epoch: number }> {
     this.#throwIfClosed();
-    throwIfAborted(request.signal, 'roll');
     const { copyQuorum, window, components } = checkRollOptions(request);
+    throwIfAborted(request.signal, 'roll');
     const { settings } = this.#star;
     let buckets: readonly BucketStore[] | undefined;
     if (components !== undefined) {

@@ -1,5 +1,5 @@
 /** What operators do without leading anything: fence an epoch, explain a slot, release a stream. */
-import { EngineError } from '../lib/errors.ts';
+import { EngineError, textOf } from '../lib/errors.ts';
 import { within, type TimeLimit, type WaitOptions } from '../lib/wait.ts';
 import { BucketSets } from '../../actors/bucket-set.ts';
 import { explainSlot, type ExplainedSlot } from '../../actors/explain-slot.ts';
@@ -85,7 +85,7 @@ export async function explainEpochSlot(
   for (const name of ['epoch', 'slot'] as const) {
     if (Number.isSafeInteger(target[name]) && target[name] >= 0) continue;
     throw new EngineError('INVALID_POSITION', 'an epoch or slot is a safe integer from 0', {
-      details: { option: name, value: String(target[name]), min: 0 },
+      details: { option: name, value: textOf(target[name]), min: 0 },
     });
   }
   const record = await readEpoch(ports, target.star, target.epoch, options.signal);

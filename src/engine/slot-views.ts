@@ -1,5 +1,6 @@
 /** What the buckets hold of an epoch's slots, for whoever wants to see it. */
-import { EngineError } from '../lib/errors.ts';
+import { EngineError, textOf } from '../lib/errors.ts';
+import { checkOptionsObject } from '../lib/wait.ts';
 import type { EpochRecord } from '../protocol/records.ts';
 import type { BucketSet } from '../../actors/bucket-set.ts';
 import { lookAtSlot, type SlotSight } from '../../actors/committed-run.ts';
@@ -21,12 +22,14 @@ const VERDICTS: Readonly<Record<SlotSight, SlotView['verdict']>> = {
   undecided: 'undecided',
 };
 
-/** @throws EngineError INVALID_POSITION */
-export function checkSlotRequest(epoch: number, { from, limit }: SlotOptions): SlotRequest {
+/** @throws EngineError INVALID_POSITION, INVALID_OPTION */
+export function checkSlotRequest(epoch: number, options: SlotOptions): SlotRequest {
+  checkOptionsObject(options);
+  const { from, limit } = options;
   for (const [option, value] of Object.entries({ epoch, from, limit })) {
     if (value === undefined || (Number.isSafeInteger(value) && value >= 0)) continue;
     throw new EngineError('INVALID_POSITION', 'a position is a safe integer from 0', {
-      details: { option, value: String(value), min: 0, max: Number.MAX_SAFE_INTEGER },
+      details: { option, value: textOf(value), min: 0, max: Number.MAX_SAFE_INTEGER },
     });
   }
   return { from, limit: limit ?? DEFAULT_LIMIT };

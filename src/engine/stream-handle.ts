@@ -1,5 +1,5 @@
 import { encodeCommand, commandOf, type StoredRecord } from '../format/records.ts';
-import { EngineError } from '../lib/errors.ts';
+import { EngineError, textOf } from '../lib/errors.ts';
 import { checkWaitOptions, throwIfAborted, waitFor, type WaitOptions } from '../lib/wait.ts';
 import { checkConditions, checkFencingToken } from '../protocol/conditions.ts';
 import { checkReadRequest, READ_OPTION_NAMES, readBatches } from '../../actors/stream-reader.ts';
@@ -140,7 +140,7 @@ export function trimRecord(seqNum: number): AppendRecord {
     return encodeCommand({ command: 'trim', trimPoint: seqNum });
   }
   throw new EngineError('INVALID_POSITION', 'a trim point is a safe integer from 0', {
-    details: { seqNum: String(seqNum), min: 0, max: Number.MAX_SAFE_INTEGER },
+    details: { seqNum: textOf(seqNum), min: 0, max: Number.MAX_SAFE_INTEGER },
   });
 }
 

@@ -91,6 +91,7 @@ export function decodePeerAppend(reader: FieldReader): PeerAppend {
     fencingToken = reader.text(length);
   }
   const marks = reader.raw((flags & 4) === 0 ? 0 : Math.ceil(count / 8));
+  checkMarks(marks, count);
   const records = placedRecords(reader.raw(reader.left), 0, count).map((record, index) => {
     const { body, headers, timestamp } = record;
     const isMissing = ((marks[index >> 3] ?? 0) & (1 << (index & 7))) !== 0;
@@ -99,6 +100,13 @@ export function decodePeerAppend(reader: FieldReader): PeerAppend {
     return isMissing ? { body, headers } : { body, headers, timestamp };
   });
   return { type: 'append', call, timeoutMillis, matchSeqNum, fencingToken, records };
+}
+
+/** Marks are written when a timestamp is missing, and no further than there are records. */
+function checkMarks(marks: Uint8Array, count: number): void {
+  const unused = (marks.at(-1) ?? 0) >> (((count - 1) & 7) + 1);
+  const isIdle = marks.length > 0 && marks.every((byte) => byte === 0);
+  if (unused !== 0 || isIdle) throw peerProtocolError('marks of timestamps', { count });
 }
 
 /**

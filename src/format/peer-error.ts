@@ -13,16 +13,15 @@ const ERROR_BYTES_MAX = 16 * 1024;
 const SUMMARY_UNITS_MAX = 300;
 const DETAIL_UNITS_MAX = 600;
 const DETAILS_MAX = 16;
+/** A timer takes no longer wait, and fires at once instead. */
+const RETRY_AFTER_MILLIS_MAX = 2 ** 31 - 1;
 
 export function encodePeerError(error: EngineError): Uint8Array {
   const { code, summary, sideEffects, retryAfterMillis } = error;
   const details = Object.fromEntries(
     Object.entries(error.details)
       .slice(0, DETAILS_MAX)
-      .map(([key, value]) => [
-        key,
-        typeof value === 'string' ? value.slice(0, DETAIL_UNITS_MAX) : value,
-      ]),
+      .map(([key, value]) => [key, shortened(value)]),
   );
   const short = summary.slice(0, SUMMARY_UNITS_MAX);
   const whole = { code, summary: short, sideEffects, retryAfterMillis, details };
@@ -39,22 +38,34 @@ export function decodePeerError(text: string): EngineError {
   if (typeof code !== 'string' || typeof summary !== 'string' || !isSideEffects(sideEffects)) {
     throw peerProtocolError('an error lacks its code');
   }
-  const isAfter = typeof retryAfterMillis === 'number' && retryAfterMillis >= 0;
+  const isAfter =
+    typeof retryAfterMillis === 'number' &&
+    retryAfterMillis >= 0 &&
+    retryAfterMillis <= RETRY_AFTER_MILLIS_MAX;
   const known = Object.hasOwn(ERROR_CODES, code);
-  return new EngineError(known ? (code as ErrorCode) : 'INTERNAL', summary, {
+  const short = summary.slice(0, SUMMARY_UNITS_MAX);
+  return new EngineError(known ? (code as ErrorCode) : 'INTERNAL', short, {
     sideEffects,
     ...(isAfter ? { retryAfterMillis } : {}),
-    details: { ...detailsOf(details), ...(known ? {} : { peerCode: code }) },
+    details: known
+      ? detailsOf(details, DETAILS_MAX)
+      : { ...detailsOf(details, DETAILS_MAX - 1), peerCode: shortened(code) },
   });
 }
 
-function detailsOf(value: unknown): ErrorDetails {
+function shortened<T>(value: T): T | string {
+  return typeof value === 'string' ? value.slice(0, DETAIL_UNITS_MAX) : value;
+}
+
+function detailsOf(value: unknown, max: number): ErrorDetails {
   if (!isObject(value)) return {};
   const plain = Object.entries(value).filter(([, entry]) =>
     ['string', 'number', 'boolean'].includes(typeof entry),
   );
   // Built from entries: a key named after a property of every object stays a plain key.
-  return Object.fromEntries(plain.slice(0, DETAILS_MAX)) as ErrorDetails;
+  return Object.fromEntries(
+    plain.slice(0, max).map(([key, entry]) => [key, shortened(entry)]),
+  ) as ErrorDetails;
 }
 
 function parse(text: string): unknown {

@@ -26,8 +26,12 @@ export function peerFrameHead(message: Uint8Array): Uint8Array {
   return head;
 }
 
+/** Memory for a message is taken as it arrives, from this size on twice as much each time. */
+const FIRST_BYTES = 64 * 1024;
+
 export class PeerFrameSplitter {
-  #chunks: Uint8Array[] = [];
+  /** What has arrived of a head, or of the message behind it: one piece of memory, not many small ones. */
+  #part: Uint8Array = new Uint8Array(0);
   #held = 0;
   /** Length and checksum of the message that is arriving. */
   #head: { readonly length: number; readonly checksum: number } | undefined;
@@ -50,44 +54,42 @@ export class PeerFrameSplitter {
    * @throws EngineError PEER_PROTOCOL; what comes later means nothing then.
    */
   push(chunk: Uint8Array): Uint8Array[] {
-    this.#chunks.push(chunk);
-    this.#held += chunk.length;
     const messages: Uint8Array[] = [];
+    let rest = chunk;
     for (;;) {
-      if (this.#ended && this.#held > 0) throw peerProtocolError('bytes behind the end');
+      if (this.#ended && rest.length > 0) throw peerProtocolError('bytes behind the end');
+      const wanted = this.#head?.length ?? PEER_FRAME_HEAD_BYTES;
+      const taken = Math.min(wanted - this.#held, rest.length);
+      this.#take(rest.subarray(0, taken), wanted);
+      rest = rest.subarray(taken);
+      if (this.#held < wanted) return messages;
+      const whole = this.#part;
+      this.#part = new Uint8Array(0);
+      this.#held = 0;
       if (this.#head === undefined) {
-        if (this.#held < PEER_FRAME_HEAD_BYTES) return messages;
-        const head = this.#take(PEER_FRAME_HEAD_BYTES);
-        if (Buffer.compare(head, PEER_END_FRAME) === 0) {
-          this.#ended = true;
-          continue;
-        }
-        this.#head = headOf(head);
+        if (Buffer.compare(whole, PEER_END_FRAME) === 0) this.#ended = true;
+        else this.#head = headOf(whole);
+        continue;
       }
       const { length, checksum } = this.#head;
-      if (this.#held < length) return messages;
-      const message = this.#take(length);
-      if (crc32(message) !== checksum) throw peerProtocolError('checksum of a frame', { length });
+      if (crc32(whole) !== checksum) throw peerProtocolError('checksum of a frame', { length });
       this.#head = undefined;
-      messages.push(message);
+      messages.push(whole);
     }
   }
 
-  #take(length: number): Uint8Array {
-    const taken = Buffer.allocUnsafeSlow(length);
-    let at = 0;
-    let used = 0;
-    while (at < length) {
-      const chunk = this.#chunks[used]!;
-      const part = Math.min(chunk.length, length - at);
-      taken.set(part === chunk.length ? chunk : chunk.subarray(0, part), at);
-      at += part;
-      if (part < chunk.length) this.#chunks[used] = chunk.subarray(part);
-      else used++;
+  /** Never more memory than is wanted, so that what is whole fills it exactly. */
+  #take(bytes: Uint8Array, wanted: number): void {
+    const end = this.#held + bytes.length;
+    if (end > this.#part.length) {
+      const grown = Buffer.allocUnsafeSlow(
+        Math.min(wanted, Math.max(end, 2 * this.#part.length, FIRST_BYTES)),
+      );
+      grown.set(this.#part.subarray(0, this.#held));
+      this.#part = grown;
     }
-    this.#chunks.splice(0, used);
-    this.#held -= length;
-    return taken;
+    this.#part.set(bytes, this.#held);
+    this.#held = end;
   }
 }
 

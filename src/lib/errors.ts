@@ -149,8 +149,18 @@ function formatMessage(summary: string, details: ErrorDetails | undefined): stri
   if (details === undefined) return summary;
   const pairs = Object.entries(details)
     .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => `${key}=${typeof value === 'string' ? quote(value) : String(value)}`);
+    .map(([key, value]) => `${key}=${typeof value === 'string' ? quote(value) : textOf(value)}`);
   return pairs.length === 0 ? summary : `${summary} ${pairs.join(' ')}`;
+}
+
+/** A value that a caller passed, as text for a message; whatever it is, naming it must not throw. */
+export function textOf(value: unknown): string {
+  try {
+    return String(value);
+  } catch {
+    // An object without a prototype, or one whose own `toString` fails.
+    return typeof value;
+  }
 }
 
 /** Long or odd values are shortened and escaped, so that one error stays one line. */

@@ -1,5 +1,5 @@
 import type { Clock, TimerHandle } from './clock.ts';
-import { EngineError } from './errors.ts';
+import { EngineError, textOf } from './errors.ts';
 import { forManyListeners } from './many-listeners.ts';
 
 /** What every call that waits accepts. A call without either waits as long as it takes. */
@@ -11,12 +11,25 @@ export interface WaitOptions {
 }
 
 /**
+ * Callers in plain JavaScript pass null, or a number, where options belong.
+ *
+ * @throws EngineError INVALID_OPTION
+ */
+export function checkOptionsObject(options: unknown): void {
+  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return;
+  throw new EngineError('INVALID_OPTION', 'options are an object', {
+    details: { option: 'options', type: options === null ? 'null' : typeof options },
+  });
+}
+
+/**
  * Checks what a caller passed before anything is done for the call.
  *
  * @param more - names that this call takes besides `signal` and `timeoutMillis`.
  * @throws EngineError INVALID_OPTION
  */
 export function checkWaitOptions(options: WaitOptions, more: readonly string[] = []): void {
+  checkOptionsObject(options);
   for (const name of Object.keys(options)) {
     if (name === 'signal' || name === 'timeoutMillis' || more.includes(name)) continue;
     throw new EngineError('INVALID_OPTION', 'this call takes no such option', {
@@ -32,7 +45,7 @@ export function checkWaitOptions(options: WaitOptions, more: readonly string[] =
   if (timeoutMillis === undefined) return;
   if (typeof timeoutMillis === 'number' && timeoutMillis >= 0) return;
   throw new EngineError('INVALID_OPTION', 'a deadline is a number of milliseconds from 0', {
-    details: { option: 'timeoutMillis', value: String(timeoutMillis), min: 0 },
+    details: { option: 'timeoutMillis', value: textOf(timeoutMillis), min: 0 },
   });
 }
 

@@ -8,7 +8,7 @@ import {
   recordEncodedBytes,
 } from '../format/records.ts';
 import type { Bytes, Headers } from '../format/records.ts';
-import { EngineError, type ErrorCode, type ErrorDetails } from '../lib/errors.ts';
+import { EngineError, textOf, type ErrorCode, type ErrorDetails } from '../lib/errors.ts';
 import { LIMITS } from './limits.ts';
 
 /** A record as a caller gives it. */
@@ -137,7 +137,7 @@ function checkTimestamp(timestamp: number | undefined, index: number, needed: bo
   if (!Number.isSafeInteger(timestamp) || timestamp < 0) {
     fail('INVALID_RECORD', 'a timestamp is a safe integer of milliseconds from 0', {
       index,
-      timestamp: String(timestamp),
+      timestamp: textOf(timestamp),
     });
   }
 }

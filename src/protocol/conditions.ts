@@ -4,7 +4,8 @@
  * work. Source: DESIGN "Fencing token (K)".
  */
 import { isWellFormed } from '../format/bytes.ts';
-import { EngineError } from '../lib/errors.ts';
+import { EngineError, textOf } from '../lib/errors.ts';
+import { checkOptionsObject } from '../lib/wait.ts';
 import { LIMITS } from './limits.ts';
 import type { StreamConfig } from './records.ts';
 
@@ -74,11 +75,13 @@ export function checkFencingToken(token: unknown): asserts token is string {
 }
 
 /** @throws EngineError INVALID_OPTION, INVALID_POSITION */
-export function checkConditions({ matchSeqNum, fencingToken }: AppendConditions): void {
+export function checkConditions(conditions: AppendConditions): void {
+  checkOptionsObject(conditions);
+  const { matchSeqNum, fencingToken } = conditions;
   if (fencingToken !== undefined) checkFencingToken(fencingToken);
   if (matchSeqNum === undefined) return;
   if (Number.isSafeInteger(matchSeqNum) && matchSeqNum >= 0) return;
   throw new EngineError('INVALID_POSITION', 'a sequence number is a safe integer from 0', {
-    details: { option: 'matchSeqNum', value: String(matchSeqNum), min: 0 },
+    details: { option: 'matchSeqNum', value: textOf(matchSeqNum), min: 0 },
   });
 }

@@ -10,10 +10,10 @@ export function pad(value: number): string {
   return value.toString().padStart(DIGITS, '0');
 }
 
-export function unpad(text: string): number {
+/** Undefined for text that `pad` does not write. */
+export function unpad(text: string): number | undefined {
   const value = /^\d{16}$/.test(text) ? Number(text) : Number.NaN;
-  assert(Number.isSafeInteger(value), 'a padded number holds 16 digits');
-  return value;
+  return Number.isSafeInteger(value) ? value : undefined;
 }
 
 /** Lists exactly one epoch; its leading hash spreads epochs over a store's key ranges. */

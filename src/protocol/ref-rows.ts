@@ -149,7 +149,7 @@ function spanBytes(span: Span): number {
 }
 
 /** What is wrong with a row that was read at a key of `start`; undefined when nothing is. */
-export function rowFault(row: RefRow, start: number): string | undefined {
+export function rowFault(row: RefRow, start: number | undefined): string | undefined {
   if (row.start !== start) return 'start differs from the key';
   if (row.spans.length === 0) return 'no spans';
   let end = row.start;

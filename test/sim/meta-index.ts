@@ -89,7 +89,7 @@ export class MetaIndex implements WorldObserver {
     if (entry === undefined) return;
     const parts = key.split('/');
     if (parts[0] === 'chains' && parts.length === 3) {
-      this.#epochChanged(parts[1]!, unpad(parts[2]!), change);
+      this.#epochChanged(parts[1]!, unpad(parts[2]!)!, change);
     } else if (parts[0] === 'streams' && parts[2] === 'writer') {
       this.#writerChanged(parts[1]!, change);
     } else if (parts[0] === 'streams' && parts[2] === 'refs') {

@@ -46,7 +46,7 @@ export interface EntryPlace {
 export function addressOf(key: string): SlotAddress | undefined {
   const match = /^[0-9a-f]{4}\/([^/]+)\/(\d{16})\/(\d{16})$/.exec(key);
   if (match === null) return undefined;
-  return { star: match[1]!, epoch: unpad(match[2]!), slot: unpad(match[3]!) };
+  return { star: match[1]!, epoch: unpad(match[2]!)!, slot: unpad(match[3]!)! };
 }
 
 export const epochName = ({ star, epoch }: { star: string; epoch: number }): string =>

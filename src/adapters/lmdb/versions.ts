@@ -1,7 +1,11 @@
+import { crc32 } from 'node:zlib';
+import { EngineError } from '../../lib/errors.ts';
 import type { BytesDatabase } from './environment.ts';
 
 const NEXT_KEY = Buffer.from('next-version');
-const BYTES = 8;
+/** A number and the checksum of it: versions that go back would let an old write land. */
+const NUMBER_BYTES = 8;
+const BYTES = NUMBER_BYTES + 4;
 /** Rarely reserved, and still half a billion reservations until safe integers run out. */
 const BLOCK = 2 ** 24;
 
@@ -19,7 +23,11 @@ export class VersionSource {
     this.#system = system;
   }
 
-  /** May block the thread for one commit, when a block is used up. */
+  /**
+   * May block the thread for one commit, when a block is used up.
+   *
+   * @throws EngineError METASTORE_CORRUPT
+   */
   next(): number {
     if (this.#next === this.#end) this.#reserve();
     return this.#next++;
@@ -28,13 +36,29 @@ export class VersionSource {
   #reserve(): void {
     const system = this.#system;
     const start = system.transactionSync(() => {
-      const found = system.getBinary(NEXT_KEY)?.readDoubleLE(0) ?? 1;
-      const bytes = Buffer.alloc(BYTES);
-      bytes.writeDoubleLE(found + BLOCK);
-      system.putSync(NEXT_KEY, bytes);
+      const stored = system.getBinary(NEXT_KEY);
+      const found = stored === undefined ? 1 : numberIn(stored);
+      system.putSync(NEXT_KEY, counterOf(found + BLOCK));
       return found;
     });
     this.#next = start;
     this.#end = start + BLOCK;
   }
+}
+
+function counterOf(value: number): Buffer {
+  const bytes = Buffer.alloc(BYTES);
+  bytes.writeDoubleLE(value);
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, NUMBER_BYTES)), NUMBER_BYTES);
+  return bytes;
+}
+
+function numberIn(bytes: Buffer): number {
+  const sound =
+    bytes.length === BYTES &&
+    bytes.readUInt32LE(NUMBER_BYTES) === crc32(bytes.subarray(0, NUMBER_BYTES));
+  if (sound && Number.isSafeInteger(bytes.readDoubleLE(0))) return bytes.readDoubleLE(0);
+  throw new EngineError('METASTORE_CORRUPT', 'the counter of versions fails its checksum', {
+    details: { key: NEXT_KEY.toString(), bytes: bytes.length },
+  });
 }

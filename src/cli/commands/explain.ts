@@ -3,6 +3,7 @@ import type { ExplainedCell, ExplainedSlot } from '../../engine/operator.ts';
 import { addCommonOptions, outputOf } from '../context.ts';
 import type { CommonOptions, Context } from '../context.ts';
 import { table } from '../drawing.ts';
+import { formatInstant } from '../numbers.ts';
 import { integerIn } from '../parse.ts';
 import { addStoreOptions, requireRoot, type StoreOptions } from '../store.ts';
 
@@ -71,7 +72,7 @@ function detailOf({ flight, poison, problem }: ExplainedCell): string {
   if (problem !== undefined) return problem;
   if (poison !== undefined) {
     const by = poison.byEpoch === undefined ? poison.byStar : `${poison.byStar}/${poison.byEpoch}`;
-    return `by ${by} (${poison.byIncarnation.slice(0, 8)}) at ${new Date(poison.atMillis).toISOString()}`;
+    return `by ${by} (${poison.byIncarnation.slice(0, 8)}) at ${formatInstant(poison.atMillis)}`;
   }
   if (flight === undefined) return '';
   const records = flight.entries.reduce((sum, { count }) => sum + count, 0);

@@ -3,7 +3,7 @@ import type { EpochStatus, LimboStatus, SlotView } from '../../engine/api.ts';
 import { addCommonOptions, outputOf, withReader } from '../context.ts';
 import type { CommonOptions, Context } from '../context.ts';
 import { slotGrid, slotLegend, table, type GridOptions, type SlotMark } from '../drawing.ts';
-import { formatCount } from '../numbers.ts';
+import { formatCount, formatInstant } from '../numbers.ts';
 import { addStoreOptions, type StoreOptions } from '../store.ts';
 
 type StatusOptions = StoreOptions & CommonOptions;
@@ -87,7 +87,7 @@ function limboLines(limbo: readonly LimboStatus[], paint: GridOptions['paint']):
   const rows = limbo.map(({ name, epoch, sinceMillis, code, message }) => [
     name,
     epoch.toString(),
-    new Date(sinceMillis).toISOString(),
+    formatInstant(sinceMillis),
     code,
     message,
   ]);

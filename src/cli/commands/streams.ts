@@ -4,6 +4,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { addCommonOptions, outputOf, withReader } from '../context.ts';
 import type { CommonOptions, Context } from '../context.ts';
 import { table } from '../drawing.ts';
+import { formatInstant } from '../numbers.ts';
 import { integerIn } from '../parse.ts';
 import { addStoreOptions, type StoreOptions } from '../store.ts';
 
@@ -61,7 +62,7 @@ function streamTable(streams: readonly StreamInfo[], paint: Parameters<typeof ta
       printableName(name),
       config.mode,
       config.storageClass,
-      new Date(createdAtMillis).toISOString(),
+      formatInstant(createdAtMillis),
       id,
     ]),
     paint,

@@ -2,6 +2,7 @@
  * What a writer process tells its parent, as lines of JSON on a pipe of its own. The pipe outlives a
  * SIGKILL of the writer: whatever was written into it before is still read.
  */
+import { EngineError } from '../../lib/errors.ts';
 import type { FenceProgress, RecoverySummary } from '../../engine/api.ts';
 
 /** One acknowledged batch; `stream` counts from 0 in the order of the configuration. */
@@ -50,9 +51,50 @@ export function encodeReport(report: Report): string {
   return `[${ACK_FIELDS.map((field) => report.ack[field]).join(',')}]\n`;
 }
 
+const KINDS: readonly Report['kind'][] = [
+  'appending',
+  'fence',
+  'recovered',
+  'submitted',
+  'closed',
+  'failed',
+];
+
+/** @throws EngineError INTERNAL for a line that no writer writes. */
 export function decodeReport(line: string): Report {
-  const value = JSON.parse(line) as Report | number[];
-  if (!Array.isArray(value)) return value;
-  const ack = Object.fromEntries(ACK_FIELDS.map((field, at) => [field, value[at]!]));
+  const value = parseReport(line);
+  if (!Array.isArray(value)) return reportOf<Report>(value, KINDS, line);
+  const numbers: readonly unknown[] = value;
+  if (numbers.length !== ACK_FIELDS.length || !numbers.every(Number.isFinite)) throw noReport(line);
+  const ack = Object.fromEntries(ACK_FIELDS.map((field, at) => [field, numbers[at]]));
   return { kind: 'ack', ack: ack as unknown as AckReport };
+}
+
+export function parseReport(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (cause) {
+    throw noReport(line, cause);
+  }
+}
+
+/** The value, if it is of one of the kinds; the two programs are one, so its fields are not asked. */
+export function reportOf<T extends { readonly kind: string }>(
+  value: unknown,
+  kinds: readonly T['kind'][],
+  line: string,
+): T {
+  const kind: unknown =
+    typeof value === 'object' && value !== null && Object.hasOwn(value, 'kind')
+      ? (value as { kind: unknown }).kind
+      : undefined;
+  if (!kinds.includes(kind as T['kind'])) throw noReport(line);
+  return value as T;
+}
+
+function noReport(line: string, cause?: unknown): EngineError {
+  return new EngineError('INTERNAL', 'a process reported what makes no sense', {
+    cause,
+    details: { line },
+  });
 }

@@ -2,7 +2,7 @@
  * What a member tells the parent, as lines of JSON. Times are milliseconds of the host's monotonic
  * clock, which all of its processes share.
  */
-import type { AckReport } from '../load/reports.ts';
+import { parseReport, reportOf, type AckReport } from '../load/reports.ts';
 
 export interface TailReport {
   readonly stream: number;
@@ -39,8 +39,21 @@ export function encodeMemberReport(report: MemberReport): string {
   return `${JSON.stringify(report)}\n`;
 }
 
+const KINDS: readonly MemberReport['kind'][] = [
+  'appending',
+  'ack',
+  'tail',
+  'retry',
+  'gaveUp',
+  'detected',
+  'takeovers',
+  'closed',
+  'failed',
+];
+
+/** @throws EngineError INTERNAL for a line that no member writes. */
 export function decodeMemberReport(line: string): MemberReport {
-  return JSON.parse(line) as MemberReport;
+  return reportOf<MemberReport>(parseReport(line), KINDS, line);
 }
 
 /** The same clock in every process of the host. */

@@ -97,8 +97,8 @@ export class ForwardedStream implements Stream {
   }
 
   async append(records: readonly AppendRecord[], options: AppendOptions = {}): Promise<Ack> {
-    const { signal, timeoutMillis } = options;
     const ticket = await this.submit(records, options);
+    const { signal, timeoutMillis } = options;
     return ticket.ack({ signal, timeoutMillis });
   }
 

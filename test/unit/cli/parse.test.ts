@@ -12,9 +12,12 @@ describe('option values', () => {
     expect(duration(text)).toBe(millis);
   });
 
-  it.each(['15', '', 's', '-1s', '1 s', '1d', 'Infinitys'])('duration %j is refused', (text) => {
-    expect(() => duration(text)).toThrow('duration');
-  });
+  it.each(['15', '', 's', '-1s', '1 s', '1d', 'Infinitys', `${'9'.repeat(400)}h`])(
+    'duration %j is refused',
+    (text) => {
+      expect(() => duration(text)).toThrow('duration');
+    },
+  );
 
   it('integers stay within their bounds', () => {
     const parse = integerIn(1, 16);

@@ -53,6 +53,13 @@ describe('records as JSON', () => {
     );
   });
 
+  it('may hold megabytes of base64: no pattern runs out of stack', () => {
+    const line = (text: string): Uint8Array => bytes(`{"bodyBase64":"${text}"}`);
+    const { body } = recordFromJson(line('A'.repeat(8_000_000)), 'x', 1);
+    expect(body).toHaveLength(6_000_000);
+    expect(() => recordFromJson(line(`${'A'.repeat(7_999_999)}!`), 'x', 1)).toThrow('base64');
+  });
+
   it('are readable where the bytes are text', () => {
     expect(recordToJson(record(0, 'grüße', { headers: [[bytes('k'), bytes('v')]] }))).toBe(
       '{"seqNum":0,"timestamp":1000,"headers":[["k","v"]],"body":"grüße"}',

@@ -250,6 +250,20 @@ describe('messages between engines', () => {
 });
 
 describe('frames', () => {
+  it('take the memory of their bytes, however small the pieces are', () => {
+    const message = new Uint8Array(200_000).fill(7);
+    const splitter = new PeerFrameSplitter();
+    const stream = frame(message);
+    const before = process.memoryUsage();
+    for (const byte of stream.subarray(0, -1)) splitter.push(Uint8Array.of(byte));
+    const after = process.memoryUsage();
+    const taken = after.heapUsed + after.arrayBuffers - before.heapUsed - before.arrayBuffers;
+    expect(splitter.heldBytes).toBe(message.length - 1);
+    // A view a byte took a hundred times as much.
+    expect(taken).toBeLessThan(16 * 1024 * 1024);
+    expect(splitter.push(stream.subarray(-1))).toEqual([Buffer.from(message)]);
+  });
+
   it('come back from whatever pieces they arrive in', () => {
     fc.assert(
       fc.property(
