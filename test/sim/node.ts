@@ -8,6 +8,7 @@ import type { Clock } from '../../src/lib/clock.ts';
 import { EngineError } from '../../src/lib/errors.ts';
 import { sleep } from '../../src/lib/wait.ts';
 import type { ResolvedSettings } from '../../src/protocol/settings.ts';
+import type { SimulatedPeers } from '../../src/testing/simulated-peers.ts';
 import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
 import type { World } from '../../src/testing/world.ts';
 
@@ -16,6 +17,8 @@ export interface NodeOptions {
   /** A clock outside of all processes. */
   readonly clock: Clock;
   readonly settings: ResolvedSettings;
+  /** Engines that forward to each other reach each other through these. */
+  readonly peers?: SimulatedPeers | undefined;
   readonly host: string;
   /** How long a dead process stays away. */
   readonly restartMillis: () => number;
@@ -127,11 +130,14 @@ export class SimulatedNode {
   }
 
   async #serve(process: SimulatedProcess): Promise<void> {
-    const { clock, settings, onOpened } = this.#options;
+    const { clock, settings, peers, onOpened } = this.#options;
     while (process.state !== 'dead' && !this.#isStopped) {
       let engine: HostedEngine;
       try {
-        engine = await openEngine(process.ports, settings, { timeoutMillis: 20_000 });
+        engine = await openEngine(process.ports, settings, {
+          timeoutMillis: 20_000,
+          peers: peers?.join(process),
+        });
       } catch (error) {
         this.notice(error, undefined);
         await sleep(clock, 500);
