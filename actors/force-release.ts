@@ -28,6 +28,7 @@ import type { SettlementActors } from './settlement.actor.ts';
 import { readFlightHead } from './slot-heads.ts';
 import type { StarPorts } from './ports.ts';
 import { StarObserver } from './star-observer.ts';
+import { notFoundError } from './stream-errors.ts';
 import { WriterTenure } from './writer-tenure.ts';
 
 export interface ReleaseActors {
@@ -179,10 +180,6 @@ async function countBeyond(
     for (const entry of own) records += entry.count;
   });
   return { records, slots };
-}
-
-function notFoundError(name: string): EngineError {
-  return new EngineError('STREAM_NOT_FOUND', 'no stream has this name', { details: { name } });
 }
 
 function heldError(name: string, { star, epoch }: Tenure): EngineError {

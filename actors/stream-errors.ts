@@ -4,6 +4,10 @@ import { retryHeldAfterMillis } from '../src/protocol/lease.ts';
 import type { Tenure } from '../src/protocol/records.ts';
 import type { StarHolder } from './star-observer.ts';
 
+export function notFoundError(name: string): EngineError {
+  return new EngineError('STREAM_NOT_FOUND', 'no stream has this name', { details: { name } });
+}
+
 export function changedError(name: string): EngineError {
   return new EngineError('INVALID_RECORD', 'a record changed while it was appended', {
     details: { stream: name },

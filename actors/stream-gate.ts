@@ -26,7 +26,7 @@ import { lookUpName, readNamedStream, registerStream, removeName } from './names
 import type { StarPorts } from './ports.ts';
 import type { StarHolder } from './star-observer.ts';
 import { readLastRow, type StoredRow } from './ref-rows.ts';
-import { heldError } from './stream-errors.ts';
+import { heldError, notFoundError } from './stream-errors.ts';
 import { TakeoverMeasure } from './takeover-measure.ts';
 import { untilAvailable } from './until-available.ts';
 import { tenureOf, WriterTenure } from './writer-tenure.ts';
@@ -150,9 +150,7 @@ export class StreamGate {
     }
     if (record === undefined) {
       if (this.#ifAbsent === 'refuse') {
-        throw new EngineError('STREAM_NOT_FOUND', 'no stream has this name', {
-          details: { name: this.#name },
-        });
+        throw notFoundError(this.#name);
       }
       this.#firstLook = undefined;
       const request = { basin: settings.basin, name: this.#name, config: defaultConfig };
@@ -170,8 +168,8 @@ export class StreamGate {
     const { writer } = this;
     const first = this.#firstLook;
     this.#firstLook = undefined;
-    const entry =
-      first === undefined ? await ports.metastore.get(writer.key, { signal }) : first.writer;
+    const known = first === undefined ? writer.takeConflict() : { entry: first.writer };
+    const { entry } = known ?? { entry: await ports.metastore.get(writer.key, { signal }) };
     writer.saw(entry);
     this.#found = undefined;
     const verdict = judgeGate(writer.record, tenureOf(this.#host.epoch().record));

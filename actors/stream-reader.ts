@@ -5,8 +5,8 @@
 import { decodeRecords, type StoredRecord } from '../src/format/records.ts';
 import { EngineError, textOf } from '../src/lib/errors.ts';
 import {
-  abortedError,
   checkOptionsObject,
+  givenUpError,
   linkedSignal,
   throwIfAborted,
   type WaitOptions,
@@ -240,17 +240,12 @@ function trimmedError(view: ReadView, from: number): EngineError {
 }
 
 function throwIfGivenUp(signal: AbortSignal): void {
-  if (signal.aborted) throw givenUp(signal);
-}
-
-function givenUp(signal: AbortSignal): EngineError {
-  const reason: unknown = signal.reason;
-  return EngineError.is(reason) ? reason : abortedError(signal, 'read');
+  if (signal.aborted) throw givenUpError(signal, 'read');
 }
 
 function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
-    const onAbort = (): void => reject(givenUp(signal));
+    const onAbort = (): void => reject(givenUpError(signal, 'read'));
     if (signal.aborted) onAbort();
     else signal.addEventListener('abort', onAbort, { once: true });
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));

@@ -25,7 +25,7 @@ export class WriterTenure {
   readonly #ports: WriterPorts;
   readonly #signal: AbortSignal | undefined;
   readonly #key: string;
-  #rival: MetaEntry | undefined;
+  #conflict: { readonly entry: MetaEntry | undefined } | undefined;
   #seen: { readonly record: WriterRecord; readonly version: MetaVersion } | undefined;
 
   constructor(ports: WriterPorts, streamId: string, signal: AbortSignal | undefined) {
@@ -55,9 +55,17 @@ export class WriterTenure {
 
   /** Whose tenure stood in the way of the last claim; undefined when the stream was deleted. */
   get rival(): Tenure | undefined {
-    if (this.#rival === undefined) return undefined;
-    const record = parseRecordValue(writerRecord, this.#rival.key, this.#rival.value);
+    const entry = this.#conflict?.entry;
+    if (entry === undefined) return undefined;
+    const record = parseRecordValue(writerRecord, entry.key, entry.value);
     return record.kind === 'deleted' ? undefined : record.tenure;
+  }
+
+  /** What stood in the way of the last claim, newer than what a read may answer; handed out once. */
+  takeConflict(): { readonly entry: MetaEntry | undefined } | undefined {
+    const conflict = this.#conflict;
+    this.#conflict = undefined;
+    return conflict;
   }
 
   /** What was read may be old: only the next CAS decides. */
@@ -80,7 +88,7 @@ export class WriterTenure {
   async claim(tenure: Tenure): Promise<boolean> {
     const put = await this.#put({ kind: 'tenure', tenure });
     if (put.kind === 'conflict') {
-      this.#rival = put.current;
+      this.#conflict = { entry: put.current };
       return false;
     }
     this.#seen = { record: { kind: 'tenure', tenure, attempt: '' }, version: put.version };

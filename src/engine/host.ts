@@ -18,6 +18,7 @@ import type { Peers } from '../ports/peers.ts';
 import { listStreamRecords, lookUpStream, registerStream } from '../../actors/names.ts';
 import type { StarPorts } from '../../actors/ports.ts';
 import { StarActor, type StarOptions } from '../../actors/star.actor.ts';
+import { notFoundError } from '../../actors/stream-errors.ts';
 import type { StreamActor } from '../../actors/stream.actor.ts';
 import type {
   DepartureStatus,
@@ -173,7 +174,7 @@ export class HostedEngine implements Engine {
       lookUpStream(ports, settings.basin, name, inner),
     );
     if (record === undefined) {
-      throw new EngineError('STREAM_NOT_FOUND', 'no stream has this name', { details: { name } });
+      throw notFoundError(name);
     }
     // T5: only who leads may delete; the Finish writes deleted in place of released.
     const actor = await this.#star.open(name, wait, 'refuse');

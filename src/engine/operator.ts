@@ -14,6 +14,7 @@ import { lookUpStream } from '../../actors/names.ts';
 import { readEpoch } from '../../actors/read-epoch.ts';
 import type { StarPorts } from '../../actors/ports.ts';
 import { SettlementActors } from '../../actors/settlement.actor.ts';
+import { notFoundError } from '../../actors/stream-errors.ts';
 import type { FenceProgress } from './api.ts';
 
 export type { ExplainedCell, ExplainedSlot } from '../../actors/explain-slot.ts';
@@ -126,7 +127,7 @@ export async function releaseStream(
   return withActors(ports, options, 'release', async (actors, limit) => {
     const record = await lookUpStream(ports, basin, name, { signal: limit.signal });
     if (record === undefined) {
-      throw new EngineError('STREAM_NOT_FOUND', 'no stream has this name', { details: { name } });
+      throw notFoundError(name);
     }
     const released = await releaseByForce(ports, actors, record, { force, onProgress }, limit);
     if (released.from === undefined) return { name, ...released };

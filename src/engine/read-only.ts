@@ -17,6 +17,7 @@ import { committedRun } from '../../actors/committed-run.ts';
 import { listStreamRecords, lookUpStream } from '../../actors/names.ts';
 import type { StarPorts } from '../../actors/ports.ts';
 import { readLastRow } from '../../actors/ref-rows.ts';
+import { notFoundError } from '../../actors/stream-errors.ts';
 import {
   checkReadRequest,
   READ_OPTION_NAMES,
@@ -131,7 +132,7 @@ class Reader implements ReadOnlyEngine {
     const { metastore } = this.#ports;
     const stream = await lookUpStream(this.#ports, this.#settings.basin, name, { signal });
     if (stream === undefined) {
-      throw new EngineError('STREAM_NOT_FOUND', 'no stream has this name', { details: { name } });
+      throw notFoundError(name);
     }
     const key = writerKey(stream.stream);
     const writer = await metastore.get(key, { signal });

@@ -53,6 +53,12 @@ export function abortedError(signal: AbortSignal, what: string): EngineError {
   return new EngineError('ABORTED', `${what} was given up by its signal`, { cause: signal.reason });
 }
 
+/** What a call ends with whose signal fired: the error that the signal carries, as a deadline does, or ABORTED. */
+export function givenUpError(signal: AbortSignal, what: string): EngineError {
+  const reason: unknown = signal.reason;
+  return EngineError.is(reason) ? reason : abortedError(signal, what);
+}
+
 export function throwIfAborted(signal: AbortSignal | undefined, what: string): void {
   if (signal?.aborted === true) throw abortedError(signal, what);
 }

@@ -200,3 +200,32 @@ describe('a metastore that answers from the past', () => {
     });
   });
 });
+
+it('an opener whose claim lost judges what won, however old its reads are', async () => {
+  await play({}, async (scenario) => {
+    const [a, b] = [await scenario.start('a'), await scenario.start('b')];
+    await (await scenario.open(a, 's')).close();
+    await scenario.append(a, await scenario.open(a, 's'));
+    const { metaScript } = scenario.world;
+    const puts = metaScript.add({
+      process: 'b.1',
+      op: 'put',
+      key: /writer$/,
+      times: 1e6,
+      fate: { kind: 'pass' },
+    });
+    metaScript.add({
+      process: 'b.1',
+      op: 'get',
+      key: /writer$/,
+      times: 1e6,
+      // As it was before the stream was led again.
+      fate: { kind: 'pass', staleMillis: scenario.world.scheduler.time },
+    });
+    await expect(b.engine.open('s', { timeoutMillis: 10_000 })).rejects.toMatchObject({
+      code: 'STREAM_HELD',
+      details: { star: 'a' },
+    });
+    expect(puts.hits).toBe(1);
+  });
+});

@@ -6,7 +6,7 @@
 import { commandOf, type StoredRecord } from '../../format/records.ts';
 import { EngineError } from '../../lib/errors.ts';
 import {
-  abortedError,
+  givenUpError,
   checkWaitOptions,
   linkedSignal,
   throwIfAborted,
@@ -126,7 +126,7 @@ export class ForwardedStream implements Stream {
         }
       }
     } catch (error) {
-      throw limited.signal.aborted ? this.#givenUp(limited.signal) : error;
+      throw limited.signal.aborted ? givenUpError(limited.signal, 'call') : error;
     } finally {
       limited.release();
     }
@@ -168,7 +168,7 @@ export class ForwardedStream implements Stream {
         }
       }
     } catch (error) {
-      throw signal.aborted ? this.#givenUp(signal) : error;
+      throw signal.aborted ? givenUpError(signal, 'call') : error;
     } finally {
       limited.release();
     }
@@ -220,11 +220,6 @@ export class ForwardedStream implements Stream {
   #drop(target: Target, error: EngineError): void {
     this.#search.drop(target, error);
     this.#submissions.detach(target);
-  }
-
-  #givenUp(signal: AbortSignal): EngineError {
-    const reason: unknown = signal.reason;
-    return EngineError.is(reason) ? reason : abortedError(signal, 'call');
   }
 
   #withDefault<T extends WaitOptions>(options: T): T {

@@ -8,7 +8,7 @@ import {
 import { peerProtocolError } from '../../format/peer-frame.ts';
 import type { StoredRecord } from '../../format/records.ts';
 import { EngineError } from '../../lib/errors.ts';
-import { abortedError, throwIfAborted } from '../../lib/wait.ts';
+import { givenUpError, throwIfAborted } from '../../lib/wait.ts';
 import type { PeerChannel } from '../../ports/peers.ts';
 import type { ReadRequest } from '../../../actors/stream-reader.ts';
 import { connect, greet, type Greeting, type RemoteHost } from './remote-host.ts';
@@ -36,7 +36,7 @@ export async function* readRemotely(
       else throw peerProtocolError('a message of the other side', { type: message.type });
     }
   } catch (error) {
-    if (signal?.aborted === true) throw givenUp(signal);
+    if (signal?.aborted === true) throw givenUpError(signal, 'read');
     throw error;
   } finally {
     signal?.removeEventListener('abort', onAbort);
@@ -59,9 +59,4 @@ function messageOf(request: ReadRequest): PeerRead {
   if (tailOffset !== undefined) return { ...rest, start: 'tailOffset', position: tailOffset };
   if (timestamp !== undefined) return { ...rest, start: 'timestamp', position: timestamp };
   return { ...rest, start: 'default', position: 0 };
-}
-
-function givenUp(signal: AbortSignal): EngineError {
-  const reason: unknown = signal.reason;
-  return EngineError.is(reason) ? reason : abortedError(signal, 'read');
 }
