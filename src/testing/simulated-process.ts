@@ -7,10 +7,9 @@ import { assert } from '../lib/assert.ts';
 import { Metrics } from '../lib/metrics.ts';
 import { deferred, type Deferred } from '../lib/wait.ts';
 import type { BucketStore } from '../ports/bucket-store.ts';
-import type { Compute } from '../ports/compute.ts';
 import type { Log } from '../ports/log.ts';
 import type { ProcessIdentity } from '../ports/processes.ts';
-import { crc32 } from '../format/crc.ts';
+import { inlineCompute } from '../workers/inline.ts';
 import type { FaultyBucketStore } from './faulty-bucket-store.ts';
 import type { FaultyMetastore } from './faulty-metastore.ts';
 import type { ProcessTable } from './process-table.ts';
@@ -78,7 +77,8 @@ export class SimulatedProcess implements EventOwner {
       clock: layers.clock,
       random: this.#scheduler.prng(`random of ${this.name}`),
       metastore: layers.metastore,
-      compute: INLINE_COMPUTE,
+      // Worker threads would answer in an order that no seed decides.
+      compute: inlineCompute(),
       processes: this.#table.viewOf(this),
       log: this.#log(),
       metrics: this.metrics,
@@ -120,18 +120,6 @@ export class SimulatedProcess implements EventOwner {
     return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') };
   }
 }
-
-/** Worker threads would answer in an order that no seed decides. */
-const INLINE_COMPUTE: Compute = {
-  checksums(bytes, ranges) {
-    const sums = new Uint32Array(ranges.length / 2);
-    for (let i = 0; i < sums.length; i++) {
-      sums[i] = crc32(bytes.subarray(ranges[2 * i], ranges[2 * i + 1]));
-    }
-    return sums;
-  },
-  close: () => Promise.resolve(),
-};
 
 /** Only what is the same in every run: text, numbers, flags. */
 function describeFields(fields: Readonly<Record<string, unknown>>): string {
