@@ -60,6 +60,24 @@ describe('the checker', () => {
     }
   });
 
+  it('tries no configuration twice', () => {
+    const clients = Array.from({ length: 12 }, (_, index) => index);
+    const call = {
+      ...({ kind: 'append', recordHashes: [1n], setFencingToken: null } as const),
+      ...{ fencingToken: null, matchSeqNum: null },
+    };
+    const result = { kind: 'readSuccess', tail: 12, streamHash: 0n } as const;
+    const operations = operationsOf([
+      // Twelve records of one content in any of 479,001,600 orders, none of which the read found.
+      ...clients.map((clientId) => ({ call, clientId, opId: clientId })),
+      { call: { kind: 'read' }, clientId: 12, opId: 12 },
+      { result, clientId: 12, opId: 12 },
+    ]);
+    const verdict = check(operations);
+    expect(verdict.kind).toBe('violation');
+    expect(verdict.configurations).toBeLessThan(100_000);
+  });
+
   it('says that it does not know when its bound is reached', () => {
     const events = randomHistory(new Prng(1), { clients: 4, operations: 60, unknown: 0 });
     expect(check(operationsOf(events), { maxConfigurations: 5 })).toMatchObject({

@@ -10,7 +10,7 @@
 import { assert } from '../../src/lib/assert.ts';
 import { isRequired, type Append, type Operation } from './history.ts';
 import { Landmarks, startOf } from './landmarks.ts';
-import { effectOf, EMPTY_STREAM, explains, type StreamState } from './model.ts';
+import { appended, EMPTY_STREAM, explains, fits, type StreamState } from './model.ts';
 import { OpenCalls } from './open-calls.ts';
 
 export interface CheckLimits {
@@ -39,14 +39,26 @@ const DEFAULT_MAX_CONFIGURATIONS = 20_000_000;
 /** A memo of this many configurations stays below some hundred megabytes; without one the search is only slower. */
 const MEMO_CHARACTERS_MAX = 50_000_000;
 const LOOK_AT_CLOCK_EVERY = 256;
-/** Most appends of unknown outcome took effect soon or never: that is tried first. */
-const SOON_EVENTS = 64;
+/** Most appends of unknown outcome took effect within so many events or never: that is tried first. */
+const REACHES = [16, 128, Number.POSITIVE_INFINITY];
 
 export function check(operations: readonly Operation[], limits: CheckLimits = {}): Verdict {
-  const soon = new Search(operations, limits, SOON_EVENTS);
-  const verdict = soon.run();
-  if (verdict.kind !== 'violation' || !soon.leftOut) return verdict;
-  return new Search(operations, limits, Number.POSITIVE_INFINITY).run();
+  const { timeoutMillis = DEFAULT_TIMEOUT_MILLIS } = limits;
+  const { maxConfigurations = DEFAULT_MAX_CONFIGURATIONS } = limits;
+  const endsAt = performance.now() + timeoutMillis;
+  let configurations = 0;
+  let deepest: Progress = { placed: [], state: EMPTY_STREAM };
+  for (const reachEvents of REACHES) {
+    const left = maxConfigurations - configurations;
+    const search = new Search(operations, { maxConfigurations: left, endsAt, reachEvents });
+    const end = search.run();
+    configurations += search.configurations;
+    if (end === 'spent') return { kind: 'unknown', configurations };
+    if (end === 'ordered') return { kind: 'linearizable', configurations, order: search.order };
+    deepest = search.deepest;
+    if (!search.leftOut) break;
+  }
+  return { kind: 'violation', configurations, deepest };
 }
 
 interface Frame {
@@ -57,53 +69,56 @@ interface Frame {
   next: number;
 }
 
+interface Bounds {
+  readonly maxConfigurations: number;
+  readonly endsAt: number;
+  readonly reachEvents: number;
+}
+
 class Search {
+  configurations = 0;
   /** Was an append left out that came too late for this search? */
   leftOut = false;
+  deepest: Progress = { placed: [], state: EMPTY_STREAM };
   readonly #operations: readonly Operation[];
   readonly #calls: OpenCalls;
   readonly #landmarks: Landmarks;
-  readonly #reachEvents: number;
-  readonly #maxConfigurations: number;
-  readonly #endsAt: number;
+  readonly #bounds: Bounds;
+  readonly #frames: Frame[] = [];
   readonly #memo = new Set<string>();
   #memoCharacters = 0;
-  #configurations = 0;
   /** Acknowledged appends that have a place; they get one in the order of the landmarks. */
   #acknowledged = 0;
   #requiredLeft: number;
-  #deepest: Progress = { placed: [], state: EMPTY_STREAM };
 
-  constructor(operations: readonly Operation[], limits: CheckLimits, reachEvents: number) {
+  constructor(operations: readonly Operation[], bounds: Bounds) {
     this.#operations = operations;
     this.#calls = new OpenCalls(operations);
     this.#landmarks = new Landmarks(operations);
-    this.#reachEvents = reachEvents;
-    this.#maxConfigurations = limits.maxConfigurations ?? DEFAULT_MAX_CONFIGURATIONS;
-    this.#endsAt = performance.now() + (limits.timeoutMillis ?? DEFAULT_TIMEOUT_MILLIS);
+    this.#bounds = bounds;
     this.#requiredLeft = operations.filter(isRequired).length;
   }
 
-  run(): Verdict {
-    const frames = [this.#enter(EMPTY_STREAM)];
+  run(): 'ordered' | 'none' | 'spent' {
+    this.#frames.push(this.#enter(EMPTY_STREAM));
     while (this.#requiredLeft > 0) {
-      if (this.#isSpent()) return { kind: 'unknown', configurations: this.#configurations };
-      const frame = frames.at(-1);
-      if (frame === undefined) {
-        const [configurations, deepest] = [this.#configurations, this.#deepest];
-        return { kind: 'violation', configurations, deepest };
-      }
+      if (this.#isSpent()) return 'spent';
+      const frame = this.#frames.at(-1);
+      if (frame === undefined) return 'none';
       this.#undoTo(frame.depth);
       const candidate = frame.candidates[frame.next++];
-      if (candidate === undefined) frames.pop();
-      else frames.push(this.#enter(this.#place(candidate, frame.state)));
+      if (candidate === undefined) this.#frames.pop();
+      else this.#frames.push(this.#enter(this.#place(candidate, frame.state)));
     }
-    const order = { placed: [...this.#calls.lifted], state: frames.at(-1)!.state };
-    return { kind: 'linearizable', configurations: this.#configurations, order };
+    return 'ordered';
+  }
+
+  get order(): Progress {
+    return { placed: [...this.#calls.lifted], state: this.#frames.at(-1)!.state };
   }
 
   #enter(state: StreamState): Frame {
-    this.#configurations++;
+    this.configurations++;
     this.#placeLooks(state);
     const { length: depth } = this.#calls.lifted;
     const candidates = this.#candidates(state);
@@ -135,9 +150,7 @@ class Search {
     const next = this.#landmarks.order[this.#acknowledged];
     const start = next === undefined ? undefined : startOf(this.#appendAt(next));
     if (next !== undefined && start === state.tail) {
-      return open.includes(next) && effectOf(state, this.#appendAt(next)) !== undefined
-        ? [next]
-        : [];
+      return open.includes(next) && fits(state, this.#appendAt(next)) ? [next] : [];
     }
     if (start !== undefined && start < state.tail) return [];
     return this.#fillers(state, open);
@@ -151,11 +164,11 @@ class Search {
     const fillers = open.filter((index) => {
       const operation = this.#operations[index]!;
       if (operation.kind !== 'append' || operation.tail !== undefined) return false;
-      const effect = effectOf(state, operation);
-      return effect !== undefined && effect.tail <= gapEnd;
+      const end = state.tail + operation.append.recordHashes.length;
+      return end <= gapEnd && fits(state, operation);
     });
     const soon = fillers.filter(
-      (index) => this.#operations[index]!.call >= now - this.#reachEvents,
+      (index) => this.#operations[index]!.call >= now - this.#bounds.reachEvents,
     );
     if (soon.length < fillers.length) this.leftOut = true;
     return soon.reverse();
@@ -163,9 +176,7 @@ class Search {
 
   #place(index: number, state: StreamState): StreamState {
     this.#lift(index);
-    const effect = effectOf(state, this.#appendAt(index));
-    assert(effect !== undefined, 'a candidate takes effect');
-    return effect;
+    return appended(state, this.#appendAt(index).append);
   }
 
   #lift(index: number): void {
@@ -197,15 +208,16 @@ class Search {
 
   #noteDeadEnd(state: StreamState): void {
     const { lifted } = this.#calls;
-    if (lifted.length >= this.#deepest.placed.length) {
-      this.#deepest = { placed: [...lifted], state };
+    if (lifted.length >= this.deepest.placed.length) {
+      this.deepest = { placed: [...lifted], state };
     }
   }
 
   #isSpent(): boolean {
-    if (this.#configurations > this.#maxConfigurations) return true;
-    const isTime = this.#configurations % LOOK_AT_CLOCK_EVERY === 0;
-    return isTime && performance.now() > this.#endsAt;
+    const { maxConfigurations, endsAt } = this.#bounds;
+    if (this.configurations > maxConfigurations) return true;
+    const isTime = this.configurations % LOOK_AT_CLOCK_EVERY === 0;
+    return isTime && performance.now() > endsAt;
   }
 
   #appendAt(index: number): Append {

@@ -29,11 +29,10 @@ export function appended({ tail, hash, token }: StreamState, call: AppendCall): 
   };
 }
 
-/** The state after the append takes effect; undefined when it cannot take effect here. */
-export function effectOf(state: StreamState, { append, tail }: Append): StreamState | undefined {
-  if (!admits(state, append)) return undefined;
-  if (tail !== undefined && tail !== state.tail + append.recordHashes.length) return undefined;
-  return appended(state, append);
+/** Can the append take effect here, and with this answer? */
+export function fits(state: StreamState, { append, tail }: Append): boolean {
+  if (!admits(state, append)) return false;
+  return tail === undefined || tail === state.tail + append.recordHashes.length;
 }
 
 /** May the look have been answered in this state? */

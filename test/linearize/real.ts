@@ -105,14 +105,27 @@ class Members {
     throw new Error(`${star} did not start: ${this.#failure ?? first.stderr}`);
   }
 
+  /** What was killed starts again while others are struck. */
   async disturb(seconds: number): Promise<void> {
     const until = performance.now() + seconds * 1_000;
+    const starts: Promise<void>[] = [];
+    const startsAgain = new Set<string>();
     while (performance.now() < until) {
       await sleep(300 + this.#prng.below(1_200));
       const star = this.#prng.pick(STARS);
-      if (this.#prng.chance(0.7)) await this.#kill(star);
-      else await this.#pause(star);
+      if (startsAgain.has(star)) continue;
+      if (this.#prng.chance(0.3)) {
+        await this.#pause(star);
+        continue;
+      }
+      await this.#kill(star);
+      startsAgain.add(star);
+      const start = this.start(star).then(() => void startsAgain.delete(star));
+      // Waited for in the end; it must not count as unhandled before.
+      start.catch(() => undefined);
+      starts.push(start);
     }
+    await Promise.all(starts);
   }
 
   async finish(): Promise<void> {
@@ -155,7 +168,6 @@ class Members {
     if (signal !== 'SIGKILL')
       throw new Error(`${star} ended by itself: ${this.#failure ?? stderr}`);
     this.kills++;
-    await this.start(star);
   }
 
   /** Shorter and longer than the session timeout. */
