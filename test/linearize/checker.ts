@@ -36,7 +36,7 @@ export type Verdict =
 
 const DEFAULT_TIMEOUT_MILLIS = 20_000;
 const DEFAULT_MAX_CONFIGURATIONS = 20_000_000;
-/** A memo of this many configurations stays below some hundred megabytes; without one the search is only slower. */
+/** A memo of so many characters stays below some hundred megabytes; a full one is not added to. */
 const MEMO_CHARACTERS_MAX = 50_000_000;
 const LOOK_AT_CLOCK_EVERY = 256;
 /** Most appends of unknown outcome took effect within so many events or never: that is tried first. */
