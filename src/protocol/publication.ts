@@ -73,7 +73,7 @@ export function fencedRecord(
   cut: number,
   fencedBy: NonNullable<EpochRecord['fencedBy']>,
 ): EpochRecord {
-  assert(record.state === 'open', 'only an open epoch is fenced');
-  assert(cut >= record.checkpoint, 'the cut lies at or above the checkpoint');
+  assert(record.state === 'open', 'P only an open epoch is fenced');
+  assert(cut >= record.checkpoint, 'P the cut lies at or above the checkpoint');
   return { ...record, state: 'fenced', cut, fencedBy };
 }

@@ -5,8 +5,7 @@
 import type { Position, ReadRecord, RecordReader, Stream } from '../../src/engine/api.ts';
 import { parsePreamble } from '../../src/format/preamble.ts';
 import { EngineError } from '../../src/lib/errors.ts';
-import { lyingBuckets, rewriting, type Mutation } from '../sim/lies.ts';
-import { facade } from '../sim/mutants.ts';
+import { facade, lyingBuckets, rewriting, type Mutation } from '../sim/lies.ts';
 
 export interface Break {
   readonly name: string;

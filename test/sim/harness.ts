@@ -8,8 +8,11 @@ import { World, type WorldOptions } from '../../src/testing/world.ts';
 import { AcknowledgedChecker, EvidenceChecker } from './checkers/acknowledged.ts';
 import type { CheckContext, Checker } from './checkers/context.ts';
 import { CompletionChecker, FenceChecker } from './checkers/fence.ts';
+import { DepartureChecker } from './checkers/departure.ts';
+import { MintChecker } from './checkers/mint.ts';
 import { ConditionChecker, DeletionChecker } from './checkers/requests.ts';
 import { HistoryChecker } from './checkers/history.ts';
+import { PlacementChecker } from './checkers/roll.ts';
 import { CoverageChecker, TenureChecker } from './checkers/tenure.ts';
 import { FirstPutChecker, HaltChecker, OneContentChecker } from './checkers/writer.ts';
 import { seen } from './client.ts';
@@ -65,6 +68,9 @@ export class Harness {
       new CompletionChecker(context),
       new TenureChecker(context),
       new CoverageChecker(context),
+      new MintChecker(context),
+      new PlacementChecker(context),
+      new DepartureChecker(context),
       new ConditionChecker(context),
       this.deletions,
       this.history,

@@ -1,5 +1,6 @@
 /** Ports that lie: how a test plants a break without a switch in the product. */
 import type { StarPorts } from '../../actors/ports.ts';
+import type { Stream } from '../../src/engine/api.ts';
 import type { BucketStore, CreateOutcome, ReadOutcome } from '../../src/ports/bucket-store.ts';
 import type { MetaEntry, MetaVersion, Metastore, PutResult } from '../../src/ports/metastore.ts';
 import { encodeRecordValue } from '../../src/protocol/records.ts';
@@ -134,3 +135,20 @@ export const blindToLeases: Mutation = lyingMetastore((_inner, process) => ({
 /** Everybody but star a takes a for dead: no safety rule rests on a lease (T3). */
 export const othersBlind: Mutation = (ports, process) =>
   process.name.startsWith('a.') ? ports : blindToLeases(ports, process);
+
+/** The stream itself, for a break to override parts of. */
+export function facade(stream: Stream): Stream {
+  return {
+    name: stream.name,
+    id: stream.id,
+    mode: stream.mode,
+    submit: (records, options) => stream.submit(records, options),
+    append: (records, options) => stream.append(records, options),
+    read: (options) => stream.read(options),
+    checkTail: (options) => stream.checkTail(options),
+    trim: (seqNum, options) => stream.trim(seqNum, options),
+    fence: (token, options) => stream.fence(token, options),
+    close: (options) => stream.close(options),
+    [Symbol.asyncDispose]: () => stream[Symbol.asyncDispose](),
+  };
+}

@@ -1,4 +1,4 @@
-/** The cut: F1 above all acknowledged slots, F3 the same for all, F4 no holes below, poison at it. */
+/** The cut: F1 above all acknowledged slots, F3 the same for all, F4 no holes below, poison at it; P it stands. */
 import { parsePreamble } from '../../../src/format/preamble.ts';
 import { epochRecord, parseRecordValue } from '../../../src/protocol/records.ts';
 import type { BucketCall } from '../../../src/testing/bucket-fates.ts';
@@ -42,10 +42,10 @@ export class FenceChecker implements Checker {
     const { cut, checkpoint, rewritten, trimmed, swept } = record;
     const ordered = [0, swept, trimmed, rewritten, checkpoint, cut ?? checkpoint];
     if (ordered.some((cursor, index) => index > 0 && cursor < ordered[index - 1]!)) {
-      fail('F3', `the cursors of ${name} are out of order`);
+      fail('P', `the cursors of ${name} are out of order`);
     }
     if (before !== undefined && isBack(before, record)) {
-      fail('F3', `${process} takes the record of ${name} back`);
+      fail('P', `${process} takes the record of ${name} back`);
     }
     if (cut === undefined || before?.cut === cut) return;
     const lost = acks.ackedFrom(star, epoch.epoch, cut);
@@ -121,11 +121,15 @@ export class CompletionChecker implements Checker {
   }
 
   bucketAnswered(call: BucketCall, outcome: { readonly kind: string }): void {
-    if (addressOf(call.key) === undefined) return;
+    const address = addressOf(call.key);
+    if (address === undefined) return;
     const { bytes, head } = outcome as { readonly bytes?: Uint8Array; readonly head?: Uint8Array };
     const shown = outcome.kind === 'found' ? bytes : outcome.kind === 'exists' ? head : undefined;
     const read = shown === undefined ? undefined : parsePreamble(shown);
     if (read?.ok !== true || read.preamble.kind !== 'flight') return;
+    // Another writer's flight counts for nothing.
+    const nonce = this.#context.meta.epoch(address.star, address.epoch)?.record.nonce;
+    if (read.preamble.nonce !== nonce) return;
     this.#shown.set(`${call.process} ${call.key}`, this.#context.world.scheduler.time);
   }
 

@@ -1,0 +1,29 @@
+/** Every mutant. How to add one: mutant.ts. */
+import { APPEND_MUTANTS } from './append.ts';
+import { FENCE_MUTANTS } from './fence.ts';
+import { LEADERSHIP_MUTANTS } from './leadership.ts';
+import { MODEL_MUTANTS } from './model.ts';
+import type { Mutant } from './mutant.ts';
+import { ROW_MUTANTS } from './rows.ts';
+import { SERVING_MUTANTS } from './serving.ts';
+
+export const MUTANTS: readonly Mutant[] = [
+  ...APPEND_MUTANTS,
+  ...FENCE_MUTANTS,
+  ...ROW_MUTANTS,
+  ...LEADERSHIP_MUTANTS,
+  ...SERVING_MUTANTS,
+  ...MODEL_MUTANTS,
+];
+
+/** Breaks that are wanted and cannot be made, because what they would break does not exist. */
+export const NOT_YET: readonly { readonly what: string; readonly why: string }[] = [
+  {
+    what: 'a target is deleted although an index page names it, or by its record alone',
+    why: 'targets, index pages and their abort come with generations; so do their models and floors',
+  },
+  {
+    what: 'flights are deleted before the checkpoint that passes them is durable',
+    why: 'only generations delete flights below a checkpoint; the model plays it for a fence (P)',
+  },
+];
