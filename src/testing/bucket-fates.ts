@@ -3,15 +3,18 @@ import type { Prng } from '../lib/prng.ts';
 import type { Gate, MatchedCall } from './fault-script.ts';
 import { drawLatency, drawOutcome, type Latency } from './latency.ts';
 
+/** Calls of the port that faults befall; `close` has none. */
 export type BucketOp =
   'createOnly' | 'readHead' | 'readRange' | 'delete' | 'deleteMany' | 'list' | 'probe';
 
+/** One call, as rules and observers see it. */
 export interface BucketCall extends MatchedCall {
   readonly op: BucketOp;
   /** Calls are numbered in the order in which they were made. */
   readonly serial: number;
 }
 
+/** What happens to one call, at the store and for its caller. */
 export type BucketFate =
   /** Reaches the store and answers; after the gates, when there are any. */
   | {
@@ -34,10 +37,13 @@ export type BucketFate =
   /** Full, read-only or forbidden: definitely not stored. */
   | { readonly kind: 'refused' };
 
+/** Fates that odds may draw; the last three are errors of the store: 409, 429 or 503, 500 though stored. */
 export type BucketFateName = BucketFate['kind'] | 'conflict' | 'throttled' | 'error-stored';
 
+/** Shares of 1 that each fate has of the calls; the rest passes. */
 export type Shares = Readonly<Partial<Record<Exclude<BucketFateName, 'pass'>, number>>>;
 
+/** Latencies and odds of the calls that no rule decides. */
 export interface BucketFaultProfile {
   readonly request: Latency;
   readonly response: Latency;

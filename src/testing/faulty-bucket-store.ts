@@ -36,6 +36,7 @@ interface Answer {
 
 type Apply<T> = (store: port.BucketStore, call: BucketCall) => Promise<T>;
 
+/** A bucket as one process sees it: every call has a fate, by rule or by odds. */
 export class FaultyBucketStore implements port.BucketStore {
   readonly name: string;
   readonly server: BucketServer;

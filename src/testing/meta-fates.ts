@@ -4,14 +4,17 @@ import type { MetaVersion } from '../ports/metastore.ts';
 import type { Gate, MatchedCall } from './fault-script.ts';
 import { drawLatency, drawOutcome, type Latency } from './latency.ts';
 
+/** Calls of the port that faults befall; watches have a profile of their own. */
 export type MetaOp = 'get' | 'put' | 'delete' | 'floor' | 'lastChild' | 'children' | 'barrier';
 
+/** One call, as rules and observers see it; `expected` is the version it names as its condition. */
 export interface MetaCall extends MatchedCall {
   readonly op: MetaOp;
   readonly expected?: MetaVersion | undefined;
   readonly serial: number;
 }
 
+/** What happens to one call, at the metastore and for its caller. */
 export type MetaFate =
   | {
       readonly kind: 'pass';
@@ -31,6 +34,7 @@ export type MetaFate =
   /** The caller hears nothing, and nothing is applied. */
   | { readonly kind: 'never' };
 
+/** Latencies and odds of the calls that no rule decides. */
 export interface MetaFaultProfile {
   readonly request: Latency;
   readonly response: Latency;
@@ -83,6 +87,7 @@ export const ROUGH_METASTORE: MetaFaultProfile = {
   cutOff: 0.4,
 };
 
+/** Draws the fate of a call from the profile. */
 export function drawMetaFate(prng: Prng, profile: MetaFaultProfile, op: MetaOp): MetaFate {
   if (op === 'put' || op === 'delete') {
     const kind = drawOutcome(prng, profile.writes);

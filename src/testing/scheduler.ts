@@ -32,6 +32,7 @@ export interface SchedulerOptions {
   readonly replay?: string;
 }
 
+/** `idle`: nothing is due any more. */
 export type RunEnd = 'done' | 'idle';
 
 const TIER_ORDINARY = 0;
@@ -39,6 +40,7 @@ const TIER_IMMEDIATE = 1;
 /** Turns of the real event loop after which a world that still acts on its own is broken. */
 const TURNS_MAX = 10_000;
 
+/** Virtual time and the events in it; one seed, one order. */
 export class Scheduler {
   readonly seed: number;
   readonly history: History;

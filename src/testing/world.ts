@@ -31,10 +31,12 @@ import { Scheduler, type SchedulerOptions } from './scheduler.ts';
 import { SimulatedProcess } from './simulated-process.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
+/** Sees every call, change and start of a process. Must not throw but for a broken rule. */
 export interface WorldObserver extends BucketObserver, MetaObserver {
   processStarted?(process: SimulatedProcess): void;
 }
 
+/** How a world is made; the seed decides everything that the options do not. */
 export interface WorldOptions extends SchedulerOptions {
   readonly bucketCount: number;
   /** Makes an empty bucket or metastore without faults; in memory by default. */
@@ -53,6 +55,7 @@ export interface SpawnOptions {
   readonly host?: string;
 }
 
+/** Shared stores, processes and the time they have in common. */
 export class World {
   readonly scheduler: Scheduler;
   readonly buckets: readonly BucketServer[];

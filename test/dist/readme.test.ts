@@ -5,18 +5,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
+import { pageSnippets, snippetPath, snippetText } from '../support/page-snippets.ts';
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const readme = await readFile(join(root, 'README.md'), 'utf8');
 
-/** Snippets of the README by the file they come from, marked by a comment in front of the block. */
-const snippets = new Map(
-  [...readme.matchAll(/<!-- snippet: (\S+) -->\n+```\w+\n([^]*?)```/g)].map(([, file, code]) => [
-    file!,
-    code!,
-  ]),
-);
+const snippets = pageSnippets(readme);
 
 const printed: Record<string, string> = {
   'quick-start.ts': '0 one\n1 two\nnext: 2\n',
@@ -31,8 +26,8 @@ test('every snippet of the README has a file that is run, and no block is unmark
 });
 
 test.each(Object.keys(printed))('%s is what the README shows, and runs', async (file) => {
-  const path = join(root, 'test/support/snippets', file);
-  expect(snippets.get(file)).toBe(await readFile(path, 'utf8'));
+  const path = snippetPath(file);
+  expect(snippets.get(file)).toBe(snippetText(file));
   const folder = await mkdtemp(join(tmpdir(), 'asterlog-readme-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const loader = file.endsWith('.ts') ? ['--import', import.meta.resolve('tsx')] : [];
