@@ -9,6 +9,7 @@ import type { TimerHandle } from '../src/lib/clock.ts';
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
 import { backoffMillis } from '../src/lib/backoff.ts';
 import { sleep } from '../src/lib/wait.ts';
+import { endOf } from '../src/protocol/coverage.ts';
 import { epochKey } from '../src/protocol/keys.ts';
 import {
   encodeRecordValue,
@@ -22,6 +23,7 @@ import type { MetaVersion } from '../src/ports/metastore.ts';
 import { conditionalPut } from './conditional-write.ts';
 import type { Flight } from './flight.ts';
 import type { StarPorts } from './ports.ts';
+import { isDeleted } from './deleted-stream.ts';
 import { extendRows, type SourceEntry, type StoredRow } from './ref-rows.ts';
 
 const RETRY = { firstMillis: 20, maxMillis: 5_000 };
@@ -209,13 +211,20 @@ export class Absorber {
     const result = await this.#retry('rows', () =>
       extendRows(ports, { streamId, entries, ...source }, { signal: this.#controller.signal }),
     );
-    // T1: the stream entered this epoch only with everything below covered.
-    assert(result.kind === 'covered', 'T1 the own entries of a led stream have no gap below them');
+    const end = result.kind === 'covered' ? result.end : endOf(entries.at(-1)!);
+    if (result.kind === 'gap') {
+      // T1: the stream entered this epoch only with everything below covered. Its rows went away with
+      // it when a successor deleted it (T5): then nobody needs more of them.
+      const isGone = await this.#retry('rows', () =>
+        isDeleted(ports, streamId, this.#controller.signal),
+      );
+      assert(isGone, 'T1 the own entries of a led stream have no gap below them');
+    }
     stream.entries.splice(0, entries.length);
     for (const entry of entries) stream.bytes -= entry.span.length;
     stream.since = ports.clock.monotonic();
-    this.#input.onCovered(streamId, result.end);
-    return result.last;
+    this.#input.onCovered(streamId, end);
+    return result.kind === 'covered' ? result.last : undefined;
   }
 
   /** Storage of rows may be away for long: appending waits at the lag bound, it does not fail. */

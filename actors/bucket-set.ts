@@ -18,6 +18,7 @@ export type IdentityVerdict = 'confirmed' | 'lost' | 'unknown';
 /** How long a confirmation lets a writer count copies. */
 export const IDENTITY_FRESH_MILLIS = 1_000;
 const IDENTITY_READ_BYTES = 512;
+const SETS = setKey('');
 
 /** One bucket of a set together with the identity it must show. */
 export class SetBucket {
@@ -122,18 +123,32 @@ export class BucketSets {
     signal?: AbortSignal,
   ): Promise<BucketSet> {
     await probeAll(stores, copyQuorum, signal);
-    const names = stores.map((bucket) => bucket.name);
-    const entries = await this.ports.metastore.children('sets/', { signal });
-    for (const entry of entries) {
-      const record = parseRecordValue(setRecord, entry.key, entry.value);
-      if (record.metastore !== this.metastoreId) continue;
-      if (record.buckets.length !== names.length) continue;
-      if (!record.buckets.every((bucket, index) => bucket.name === names[index])) continue;
-      const set = this.#build(record);
-      await this.#verify(set, copyQuorum, signal);
-      return set;
+    let record = await this.#find(stores, signal);
+    if (record === undefined) {
+      // An old read misses a set; a new one around a bucket that was wiped would hide that.
+      await this.ports.metastore.barrier(partitionOf(SETS), { signal });
+      record = await this.#find(stores, signal);
     }
-    return this.#create(stores, signal);
+    if (record === undefined) return this.#create(stores, signal);
+    const set = this.#build(record);
+    await this.#verify(set, copyQuorum, signal);
+    return set;
+  }
+
+  /** The registered set of exactly these buckets in this order. */
+  async #find(
+    stores: readonly BucketStore[],
+    signal: AbortSignal | undefined,
+  ): Promise<SetRecord | undefined> {
+    const entries = await this.ports.metastore.children(SETS, { signal });
+    return entries
+      .map(({ key, value }) => parseRecordValue(setRecord, key, value))
+      .find(
+        ({ metastore, buckets }) =>
+          metastore === this.metastoreId &&
+          buckets.length === stores.length &&
+          buckets.every(({ name }, index) => name === stores[index]!.name),
+      );
   }
 
   /**

@@ -24,6 +24,8 @@ export interface CollectorInput {
   readonly settlements: SettlementActors;
   readonly everyMillis: number;
   isRegistered(star: string, incarnation: string, signal: AbortSignal): Promise<boolean>;
+  /** Told of every epoch that it finds fenced: it may be the one that this star writes. */
+  onFenced(epoch: Pick<EpochRecord, 'star' | 'epoch'>): void;
 }
 
 const PAGE = 500;
@@ -117,6 +119,7 @@ export class CollectorActor {
     );
     try {
       await fences.fence({ star, epoch }, { signal: limited.signal });
+      this.#input.onFenced({ star, epoch });
       const result = await settlements.settle({ star, epoch }, { signal: limited.signal });
       if (result.kind === 'settled') ports.metrics.counter('collector.settled').add();
     } catch (cause) {

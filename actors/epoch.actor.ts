@@ -142,6 +142,13 @@ export class EpochActor {
     writer.halt({ slot: writer.next, bucket: '', found: 'rolled' });
   }
 
+  /** A3: somebody was told that an epoch is fenced; if it is this one, the writer has ended. */
+  foundFenced({ star, epoch }: Pick<EpochRecord, 'star' | 'epoch'>): void {
+    const { writer, record } = this;
+    if (record.star !== star || record.epoch !== epoch) return;
+    writer.halt({ slot: writer.next, bucket: '', found: 'fenced' });
+  }
+
   /** Resolves when a lost epoch is settled as far as it goes, or the epoch was closed. */
   async ended(signal: AbortSignal): Promise<void> {
     if (this.#machine.getSnapshot().status !== 'active') return;

@@ -18,12 +18,12 @@ import {
   nameRecord,
   parseRecordValue,
   streamRecord,
-  writerRecord,
   type StreamConfig,
   type StreamRecord,
 } from '../src/protocol/records.ts';
 import { partitionOf, type MetaEntry } from '../src/ports/metastore.ts';
 import { conditionalDelete, conditionalPut } from './conditional-write.ts';
+import { isDeleted } from './deleted-stream.ts';
 import type { StarPorts } from './ports.ts';
 
 type NamePorts = Pick<StarPorts, 'clock' | 'random' | 'metastore'>;
@@ -189,19 +189,12 @@ async function readLiveStream(
   entry: MetaEntry,
   options: WaitOptions,
 ): Promise<StreamRecord | undefined> {
-  if (await isDeleted(ports, streamOf(entry), options)) return undefined;
+  if (await isDeleted(ports, streamOf(entry), options.signal)) return undefined;
   return readNamedStream(ports, entry, options);
 }
 
 function streamOf({ key, value }: MetaEntry): string {
   return parseRecordValue(nameRecord, key, value).stream;
-}
-
-async function isDeleted(ports: NamePorts, stream: string, options: WaitOptions): Promise<boolean> {
-  const key = writerKey(stream);
-  const writer = await ports.metastore.get(key, { signal: options.signal });
-  if (writer === undefined) return false;
-  return parseRecordValue(writerRecord, key, writer.value).kind === 'deleted';
 }
 
 /** Undefined for a name that still leads to a deleted stream whose record is gone. */
@@ -220,7 +213,7 @@ export async function readNamedStream(
   }
   if (entry === undefined) {
     const hex = name.key.slice(name.key.lastIndexOf('/') + 1);
-    if (await isDeleted(ports, stream, options)) return undefined;
+    if (await isDeleted(ports, stream, options.signal)) return undefined;
     throw new EngineError('METASTORE_CORRUPT', 'a name leads to a stream without a record', {
       details: { name: nameOfHex(hex), key },
     });

@@ -1,4 +1,5 @@
 /** First steps of a star: which metastore, which buckets, whose lease (M0), then a mint (M1). */
+import type { EpochRecord } from '../src/protocol/records.ts';
 import type { ResolvedSettings } from '../src/protocol/settings.ts';
 import type { BucketStore } from '../src/ports/bucket-store.ts';
 import { BucketSets, type BucketSet } from './bucket-set.ts';
@@ -30,10 +31,11 @@ export async function registerStar(
     readonly buckets: readonly BucketStore[];
     readonly address?: string | undefined;
     readonly onLost: (reason: LossReason) => void;
+    readonly onFenced: (epoch: Pick<EpochRecord, 'star' | 'epoch'>) => void;
     readonly signal: AbortSignal;
   },
 ): Promise<Registered> {
-  const { buckets, address, onLost, signal } = options;
+  const { buckets, address, onLost, onFenced, signal } = options;
   const sets = new BucketSets(ports, await ensureMetastoreId(ports, { signal }));
   await sets.establish(buckets, settings.copyQuorum, signal);
   const { star } = settings;
@@ -62,6 +64,7 @@ export async function registerStar(
     settlements,
     everyMillis: settings.collectMillis,
     isRegistered: (other, incarnation, wait) => observer.isRegistered(other, incarnation, wait),
+    onFenced,
   });
   return { sets, incarnations, observer, fences, settlements, collector };
 }

@@ -347,6 +347,7 @@ export class StarActor implements StreamHost {
       buckets: this.#buckets,
       address: this.#options.address,
       onLost: (reason) => this.#turnover.leaseLost(reason),
+      onFenced: (epoch) => this.#epoch?.foundFenced(epoch),
       signal: this.#controller.signal,
     });
     return { type: 'lease.registered', incarnation: this.#registered.incarnations.current };

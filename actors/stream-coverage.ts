@@ -6,9 +6,8 @@ import { forEachBounded } from '../src/lib/bounded.ts';
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
 import { endOf } from '../src/protocol/coverage.ts';
 import type { SourceEntry } from '../src/protocol/coverage.ts';
-import { writerKey } from '../src/protocol/keys.ts';
-import { parseRecordValue, writerRecord } from '../src/protocol/records.ts';
 import type { RowSource } from '../src/protocol/ref-rows.ts';
+import { isDeleted } from './deleted-stream.ts';
 import { extendRows, type SeenLastRow } from './ref-rows.ts';
 import type { StarPorts } from './ports.ts';
 
@@ -149,14 +148,4 @@ export class StreamCoverage {
 /** Whether trying again cannot help. A wait that was given up says nothing about the stream. */
 function isFinal(error: EngineError): boolean {
   return !error.retryable && error.kind !== 'cancelled';
-}
-
-async function isDeleted(
-  ports: Pick<StarPorts, 'metastore'>,
-  streamId: string,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const key = writerKey(streamId);
-  const entry = await ports.metastore.get(key, { signal });
-  return entry !== undefined && parseRecordValue(writerRecord, key, entry.value).kind === 'deleted';
 }

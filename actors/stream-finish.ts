@@ -38,8 +38,9 @@ export class StreamFinish {
     const flushed = await epoch().absorber.flush(record.stream, signal);
     this.#last = flushed ?? (await readLastRowFresh(ports, record.stream, { signal }));
     const end = this.#last?.row.end ?? 0;
-    // Rows beyond the tail are a successor's: then this tenure is over, and it is not this star's word.
-    if (end > tail && (await this.#isOver())) return { type: 'writer.moved' };
+    // Rows beyond the tail are a successor's, rows that are gone went with a stream that it deleted:
+    // then this tenure is over, and it is not this star's word.
+    if (end !== tail && (await this.#isOver())) return { type: 'writer.moved' };
     assert(end === tail, 'N the rows end at the tail that is released');
     return { type: 'rows.flushed', end };
   }

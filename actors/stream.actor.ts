@@ -233,13 +233,16 @@ export class StreamActor implements AppendsLeader, LeaderState {
       assert(old !== undefined, 'a stream that leads has entered an epoch');
       if (old === target) return;
       const end = await this.#host.coverFor(stream, old.record.epoch, signal);
-      // What the old epoch acknowledged lies below its cut, so that its rows reach it all.
-      assert(end >= this.tail.end, 'R3 rows reach the last acknowledged record');
-      if (!(await this.#gate.writer.claim(tenureOf(target.record)))) {
+      // What the old epoch acknowledged lies below its cut, so that its rows reach it all; rows that
+      // do not are those of a stream that a successor deleted, and then `writer` is not ours.
+      const isCovered = end >= this.tail.end;
+      const { writer } = this.#gate;
+      if (!(await writer.claim(isCovered ? tenureOf(target.record) : writer.own))) {
         const error = movedError(this.name, this.#gate.writer.rival);
         this.lose(error);
         throw error;
       }
+      assert(isCovered, 'R3 rows reach the last acknowledged record');
       // Rows beyond it are a successor's; then `writer` was not ours to take again.
       assert(end === this.tail.end, 'R4 nobody else led meanwhile');
       this.tail.setCovered(end);

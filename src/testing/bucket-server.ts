@@ -1,13 +1,15 @@
 /** One bucket as all processes of a world share it: its objects, whether it can be reached, who watches. */
 import type { Prng } from '../lib/prng.ts';
 import type { BucketStore } from '../ports/bucket-store.ts';
-import type { BucketCall } from './bucket-fates.ts';
+import type { BucketCall, BucketFate } from './bucket-fates.ts';
 import type { Scheduler } from './scheduler.ts';
 
 /** Sees every call at its three moments. Must not throw but for a broken rule. */
 export interface BucketObserver {
   /** A process makes the call. */
   bucketSent?(call: BucketCall): void;
+  /** What was drawn for the call. */
+  bucketFate?(call: BucketCall, fate: BucketFate): void;
   /** The call reaches the store, perhaps long after. */
   bucketApplied?(call: BucketCall, outcome: { readonly kind: string }): void;
   /** The process hears the outcome. */

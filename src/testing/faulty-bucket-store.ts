@@ -188,6 +188,7 @@ export class FaultyBucketStore implements port.BucketStore {
     }
     for (const observer of this.server.observers) observer.bucketSent?.(call);
     const fate = this.script.decide(call) ?? drawBucketFate(this.#prng, this.profile, call.op);
+    for (const observer of this.server.observers) observer.bucketFate?.(call, fate);
     this.#scheduler.note(`${this.#describe(call)} ${describeFate(fate)}`);
     this.#outstanding++;
     return new Promise<T>((resolve) => {

@@ -204,6 +204,7 @@ export class FaultyMetastore implements Metastore {
     };
     for (const observer of this.server.observers) observer.metaSent?.(call);
     const fate = this.script.decide(call) ?? drawMetaFate(this.#prng, this.profile, call.op);
+    for (const observer of this.server.observers) observer.metaFate?.(call, fate);
     this.#scheduler.note(`${describe(call)} ${fate.kind}`);
     const answer = await new Promise<Answer<T>>((resolve) => {
       const exchange = new Exchange<Answer<T>>({
@@ -297,6 +298,7 @@ export class FaultyMetastore implements Metastore {
     if (index !== undefined && index < journal.length) {
       for (const observer of this.server.observers) observer.metaStale?.(call);
     }
+    if (changes) for (const observer of this.server.observers) observer.metaArrived?.(call);
     try {
       const value = await apply(index);
       this.#advanceFloor(call, value, exchange);

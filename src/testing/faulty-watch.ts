@@ -62,6 +62,7 @@ export class FaultyWatch implements MetaWatch {
       this.#deliver(event);
       return;
     }
+    for (const observer of this.#server.observers) observer.metaWatchLost?.(process);
     this.#deliver({ kind: 'resync' }, profile.resyncMillis * prng.fraction());
   }
 

@@ -1,20 +1,26 @@
 /** The metastore as all processes of a world share it: its state, its past, who is cut off from it. */
 import type { Metastore } from '../ports/metastore.ts';
-import type { MetaCall } from './meta-fates.ts';
+import type { MetaCall, MetaFate } from './meta-fates.ts';
 import { MetaJournal, type MetaChange } from './meta-journal.ts';
 import type { Scheduler } from './scheduler.ts';
 
 /** Sees every write at its moments. Must not throw but for a broken rule. */
 export interface MetaObserver {
   metaSent?(call: MetaCall): void;
+  /** What was drawn for the call. */
+  metaFate?(call: MetaCall, fate: MetaFate): void;
   /** A write was applied. */
   metaChanged?(change: MetaChange): void;
+  /** A write is about to be applied or refused, perhaps long after its caller gave up. */
+  metaArrived?(call: MetaCall): void;
   /** A write met another version, when it was applied. */
   metaConflicted?(call: MetaCall): void;
   /** The caller was told an error. */
   metaFailed?(call: MetaCall, code: string): void;
   /** A read answered a state older than the newest. */
   metaStale?(call: MetaCall): void;
+  /** A watcher is not told of a change; a resync follows. */
+  metaWatchLost?(process: string): void;
 }
 
 export interface MetaServerOptions {

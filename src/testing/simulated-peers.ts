@@ -20,6 +20,8 @@ export class SimulatedPeers {
   readonly #network: MemoryPeerNetwork;
   readonly #owners = new Map<string, SimulatedProcess>();
   readonly #watched = new Set<string>();
+  /** Ways that carry nothing now, with what waits on them, by the addresses in order. */
+  readonly #severed = new Map<string, (() => void)[]>();
   /** When the last message of each way arrives. */
   readonly #ways = new Map<string, number>();
 
@@ -46,7 +48,39 @@ export class SimulatedPeers {
     this.#network.silence(`peer:${process.name}`);
   }
 
+  /**
+   * Nothing passes between the two until the returned function is called: what is sent waits, as it
+   * does on a line that sends again, and connections break after ten seconds of that.
+   */
+  sever(one: SimulatedProcess, other: SimulatedProcess): () => void {
+    const line = lineOf(`peer:${one.name}`, `peer:${other.name}`);
+    const waiting: (() => void)[] = [];
+    if (this.#severed.has(line)) return () => undefined;
+    this.#severed.set(line, waiting);
+    const breaking = this.#scheduler.schedule(SILENCE_MILLIS, `silence on ${line}`, () => {
+      waiting.length = 0;
+      // Both sides notice by themselves: that needs no message.
+      this.#severed.delete(line);
+      this.#network.cut(`peer:${one.name}`);
+      this.#severed.set(line, waiting);
+    });
+    this.#scheduler.note(`${line} is cut`);
+    return () => {
+      this.#scheduler.cancel(breaking);
+      if (this.#severed.get(line) !== waiting) return;
+      this.#severed.delete(line);
+      this.#scheduler.note(`${line} is mended`);
+      for (const carry of waiting) carry();
+    };
+  }
+
   #carry(from: string, to: string, run: () => void): void {
+    const waiting = this.#severed.get(lineOf(from, to));
+    if (waiting !== undefined) waiting.push(() => this.#carryNow(from, to, run));
+    else this.#carryNow(from, to, run);
+  }
+
+  #carryNow(from: string, to: string, run: () => void): void {
     const way = `${from} ${to}`;
     const { time } = this.#scheduler;
     const latency = this.#prng.fraction() * LATENCY_MILLIS_MAX;
@@ -66,4 +100,9 @@ export class SimulatedPeers {
       if (owner.state === 'paused') this.#network.cut(address);
     });
   }
+}
+
+/** The line between two addresses, whichever end is asked. */
+function lineOf(one: string, other: string): string {
+  return one < other ? `${one} - ${other}` : `${other} - ${one}`;
 }

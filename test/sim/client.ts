@@ -5,14 +5,18 @@ import type { Clock } from '../../src/lib/clock.ts';
 import { EngineError } from '../../src/lib/errors.ts';
 import type { Prng } from '../../src/lib/prng.ts';
 import { sleep } from '../../src/lib/wait.ts';
+import { actsOf, type Act } from './acts.ts';
 import type { SimulatedNode } from './node.ts';
 import {
   outcomeOf,
   type Operation,
   type OperationLog,
+  type OperationRequest,
   type Outcome,
   type SeenRecord,
 } from './operations.ts';
+import type { TokenBook } from './tokens.ts';
+import type { Feature } from './world-config.ts';
 
 export interface ClientOptions {
   readonly clock: Clock;
@@ -20,6 +24,8 @@ export interface ClientOptions {
   readonly log: OperationLog;
   readonly nodes: readonly SimulatedNode[];
   readonly streams: readonly string[];
+  readonly features: ReadonlySet<Feature>;
+  readonly tokens: TokenBook;
   readonly thinkMillis: number;
   /** Batches in flight at once. */
   readonly depth: number;
@@ -27,7 +33,8 @@ export interface ClientOptions {
   readonly onRefused?: (code: string) => void;
 }
 
-interface Lead {
+/** A handle, and where it was opened. */
+export interface Lead {
   readonly node: SimulatedNode;
   readonly engine: HostedEngine;
   readonly stream: Stream;
@@ -35,11 +42,17 @@ interface Lead {
 }
 
 export class Client {
-  readonly #options: ClientOptions;
+  readonly options: ClientOptions;
+  readonly #acts: readonly { readonly share: number; readonly act: Act }[];
   #isStopped = false;
 
   constructor(options: ClientOptions) {
-    this.#options = options;
+    this.options = options;
+    this.#acts = actsOf(options.features);
+  }
+
+  get isStopped(): boolean {
+    return this.#isStopped;
   }
 
   stop(): void {
@@ -47,18 +60,76 @@ export class Client {
   }
 
   async run(): Promise<void> {
-    const { clock, prng, streams, thinkMillis } = this.#options;
+    const { clock, prng, streams, thinkMillis } = this.options;
     while (!this.#isStopped) {
       await sleep(clock, thinkMillis * 2 * prng.fraction());
-      const name = prng.pick(streams);
-      const lead = await this.#lead(name);
-      if (lead !== undefined) await this.#act(name, lead);
+      const lead = await this.#lead(prng.pick(streams));
+      if (lead !== undefined) await this.#draw()(this, lead);
     }
+  }
+
+  /** Ends the operation exactly once: by its outcome, or by the death of its process. */
+  async perform(
+    lead: Lead,
+    request: Omit<OperationRequest, 'process' | 'stream' | 'streamId'>,
+    run: (operation: Operation) => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const { log, features, tokens } = this.options;
+    const { stream, process, engine, node } = lead;
+    const operation = log.begin({
+      ...request,
+      process,
+      mayBeForwarded: features.has('peers'),
+      stream: stream.name,
+      streamId: stream.id,
+    });
+    const failed = (error: unknown): Outcome => {
+      node.notice(error, engine, stream);
+      tokens.notice(stream.name, error);
+      return outcomeOf(error);
+    };
+    const outcome = await Promise.race([run(operation).catch(failed), this.#death(lead)]);
+    log.end(operation, outcome);
+    return outcome;
+  }
+
+  /** Something that is no operation on records; its errors tell the node what it has to do. */
+  async ask(lead: Lead, run: () => Promise<unknown>): Promise<void> {
+    const { node, engine } = lead;
+    const failed = (error: unknown): void => {
+      node.notice(error, engine);
+    };
+    await Promise.race([run().catch(failed), this.#death(lead)]);
+  }
+
+  /** The end of the last batch of the stream that was acknowledged, as far as anybody was told. */
+  knownEnd(streamId: string): number {
+    const { operations } = this.options.log;
+    for (let i = operations.length - 1; i >= 0; i--) {
+      const { outcome, streamId: other } = operations[i]!;
+      if (other === streamId && outcome?.kind === 'appended') return outcome.end;
+    }
+    return 0;
+  }
+
+  #death({ node, process }: Lead): Promise<Outcome> {
+    const crashed: Outcome = { kind: 'indeterminate', code: 'CRASHED' };
+    if (node.process?.name !== process) return Promise.resolve(crashed);
+    return node.process.death.then(() => crashed);
+  }
+
+  #draw(): Act {
+    let left = this.options.prng.fraction();
+    for (const { share, act } of this.#acts) {
+      left -= share;
+      if (left < 0) return act;
+    }
+    return this.#acts[0]!.act;
   }
 
   /** Somebody who leads the stream, or can be made to. */
   async #lead(name: string): Promise<Lead | undefined> {
-    const { nodes, prng, onRefused } = this.#options;
+    const { nodes, prng, onRefused, tokens } = this.options;
     const first = prng.below(nodes.length);
     for (let i = 0; i < nodes.length; i++) {
       const node = nodes[(first + i) % nodes.length]!;
@@ -69,111 +140,18 @@ export class Client {
         if (stream !== 'dead') return { node, engine, stream, process: process.name };
       } catch (error) {
         node.notice(error, engine);
+        tokens.notice(name, error);
         onRefused?.((error as EngineError).code);
       }
     }
     return undefined;
-  }
-
-  async #act(name: string, lead: Lead): Promise<void> {
-    const { prng, depth } = this.#options;
-    const draw = prng.fraction();
-    if (draw < 0.6) {
-      await Promise.all(
-        Array.from({ length: 1 + prng.below(depth) }, () => this.#append(name, lead)),
-      );
-    } else if (draw < 0.78) await this.#read(name, lead);
-    else if (draw < 0.96) await this.#checkTail(name, lead);
-    else {
-      const released = lead.node.release(name, 6_000).catch((error: unknown) => {
-        lead.node.notice(error, lead.engine);
-      });
-      await Promise.race([released, lead.node.process?.death]);
-    }
-  }
-
-  #append(name: string, lead: Lead): Promise<void> {
-    const { log, prng, clock } = this.#options;
-    const operation = log.begin({
-      process: lead.process,
-      kind: 'append',
-      stream: name,
-      streamId: lead.stream.id,
-      records: 1 + prng.below(3),
-    });
-    const controller = new AbortController();
-    const timer = prng.chance(0.03)
-      ? clock.setTimeout(() => {
-          controller.abort();
-        }, prng.below(40))
-      : undefined;
-    return this.#settle(operation, lead, async () => {
-      try {
-        const records = operation.bodies.map((body) => ({ body }));
-        const timeoutMillis = 2_000 + prng.below(15_000);
-        const { signal } = controller;
-        const { start, end } = await lead.stream.append(records, { timeoutMillis, signal });
-        return { kind: 'appended', start: start.seqNum, end: end.seqNum };
-      } finally {
-        if (timer !== undefined) clock.clearTimeout(timer);
-      }
-    });
-  }
-
-  async #read(name: string, lead: Lead): Promise<void> {
-    const { log, prng } = this.#options;
-    const known = log.operations.findLast(
-      ({ streamId, outcome }) => streamId === lead.stream.id && outcome?.kind === 'appended',
-    );
-    const end = known?.outcome?.kind === 'appended' ? known.outcome.end : 0;
-    const from = prng.below(end + 1);
-    const operation = log.begin({
-      process: lead.process,
-      kind: 'read',
-      stream: name,
-      streamId: lead.stream.id,
-      from,
-    });
-    await this.#settle(operation, lead, async () => {
-      const limit = prng.chance(0.3) ? 1 + prng.below(5) : undefined;
-      const options = { from, timeoutMillis: 10_000, ...(limit === undefined ? {} : { limit }) };
-      const records: SeenRecord[] = [];
-      for await (const record of lead.stream.read(options)) records.push(seen(record));
-      return { kind: 'read', records, complete: limit === undefined };
-    });
-  }
-
-  async #checkTail(name: string, lead: Lead): Promise<void> {
-    const operation = this.#options.log.begin({
-      process: lead.process,
-      kind: 'checkTail',
-      stream: name,
-      streamId: lead.stream.id,
-    });
-    await this.#settle(operation, lead, async () => {
-      const { seqNum } = await lead.stream.checkTail({ timeoutMillis: 10_000 });
-      return { kind: 'tail', tail: seqNum };
-    });
-  }
-
-  /** Ends the operation exactly once: by its outcome, or by the death of its process. */
-  async #settle(operation: Operation, lead: Lead, run: () => Promise<Outcome>): Promise<void> {
-    const { log } = this.#options;
-    const crashed: Outcome = { kind: 'indeterminate', code: 'CRASHED' };
-    const death = lead.node.process?.death.then(() => crashed);
-    const outcome = await Promise.race([
-      run().catch((error: unknown) => {
-        lead.node.notice(error, lead.engine, operation.stream);
-        return outcomeOf(error);
-      }),
-      ...(death === undefined ? [] : [death]),
-    ]);
-    log.end(operation, outcome);
   }
 }
 
 const decoder = new TextDecoder();
 
 export function seen({ seqNum, body, command }: ReadRecord): SeenRecord {
-  return { seqNum, body: command === undefined ? decoder.decode(body) : `#${command.kind}` };
+  if (command === undefined) return { seqNum, body: decoder.decode(body) };
+  const detail = command.kind === 'fence' ? command.fencingToken : command.trimPoint;
+  return { seqNum, body: `#${command.kind}:${detail}` };
 }

@@ -2,7 +2,7 @@
 import { SITUATIONS, type Situation } from './counters.ts';
 
 /** For each hundred seeds; about a quarter of what was measured when they were set. */
-const PER_HUNDRED: Readonly<Record<Situation, number>> = {
+const PER_HUNDRED: Readonly<Partial<Record<Situation, number>>> = {
   acknowledged: 5_000,
   definiteFailure: 40,
   indeterminate: 200,
@@ -35,7 +35,7 @@ const PER_HUNDRED: Readonly<Record<Situation, number>> = {
 /** Situations that were reached too rarely for this many seeds, in words. */
 export function belowFloor(totals: Readonly<Record<Situation, number>>, seeds: number): string[] {
   return SITUATIONS.flatMap((name) => {
-    const floor = Math.floor((PER_HUNDRED[name] * seeds) / 100);
+    const floor = Math.floor(((PER_HUNDRED[name] ?? 0) * seeds) / 100);
     return totals[name] < floor ? [`${name}: ${totals[name]} < ${floor}`] : [];
   });
 }

@@ -13,12 +13,14 @@ import { MintChecker } from './checkers/mint.ts';
 import { ConditionChecker, DeletionChecker } from './checkers/requests.ts';
 import { HistoryChecker } from './checkers/history.ts';
 import { PlacementChecker } from './checkers/roll.ts';
+import { ServingChecker } from './checkers/serving.ts';
 import { CoverageChecker, TenureChecker } from './checkers/tenure.ts';
 import { FirstPutChecker, HaltChecker, OneContentChecker } from './checkers/writer.ts';
 import { seen } from './client.ts';
 import { Counters } from './counters.ts';
 import { MetaIndex } from './meta-index.ts';
-import { SimulatedNode } from './node.ts';
+import { SimulatedNode, type NodeOptions } from './node.ts';
+import type { TokenBook } from './tokens.ts';
 import { OperationLog, type OperationListener, type SeenRecord } from './operations.ts';
 import { SlotIndex } from './slot-index.ts';
 
@@ -72,6 +74,7 @@ export class Harness {
       new PlacementChecker(context),
       new DepartureChecker(context),
       new ConditionChecker(context),
+      new ServingChecker(context),
       this.deletions,
       this.history,
       this.counters,
@@ -86,20 +89,15 @@ export class Harness {
     }
   }
 
-  node(
-    settings: ResolvedSettings,
-    restartMillis: () => number,
-    host = settings.star,
-  ): SimulatedNode {
+  node(options: Omit<NodeOptions, 'world' | 'clock' | 'wrapStream'>): SimulatedNode {
     return new SimulatedNode({
+      ...options,
       world: this.world,
       clock: this.clock,
-      settings,
-      host: `host-${host}`,
-      restartMillis,
       wrapStream: this.#wrapStream,
-      onOpened: ({ opens }) => {
-        if (opens > 1) this.counters.add('restart');
+      onOpened: (node) => {
+        if (node.opens > 1) this.counters.add('restart');
+        options.onOpened?.(node);
       },
     });
   }
@@ -137,42 +135,58 @@ export class Harness {
     for (const checker of this.#checkers) checker.rested?.();
   }
 
-  /** Reads every stream from its beginning with a fresh star, and compares with all that was seen. */
-  async readBack(settings: ResolvedSettings, streams: readonly string[]): Promise<void> {
-    const node = this.node(settings, () => 1_000);
+  /**
+   * Reads every stream from its first position with a fresh star, and compares with all that was seen.
+   *
+   * @param tokensOf - what is known of the tokens of a stream that does not open without one.
+   */
+  async readBack(
+    settings: ResolvedSettings,
+    streams: readonly string[],
+    tokensOf: (name: string) => TokenBook | undefined = () => undefined,
+  ): Promise<void> {
+    const node = this.node({
+      settings,
+      restartMillis: () => 1_000,
+      host: `host-${settings.star}`,
+      openOptions: (name) => {
+        const fencingToken = tokensOf(name)?.current(name);
+        return fencingToken === undefined ? {} : { fencingToken };
+      },
+    });
     void node.run();
     for (const name of streams) {
-      const stream = await this.#openPatiently(node, name);
-      const { records, tail } = await this.#readAll(stream);
-      if (tail !== records.length) {
-        this.#fail('T2', `${name} has ${records.length} records and the tail ${tail}`);
-      }
-      this.history.finish(stream.id, 0, records);
+      const stream = await this.#openPatiently(node, name, tokensOf(name));
+      const { first, records, tail } = await this.#readAll(stream);
+      const end = first + records.length;
+      if (tail !== end) this.#fail('T2', `${name} is read to ${end} and has the tail ${tail}`);
+      for (const checker of this.#checkers) checker.finished?.(stream.id, first, records);
     }
     await node.close(60_000);
   }
 
-  async #readAll(stream: Stream): Promise<{ records: SeenRecord[]; tail: number }> {
+  async #readAll(
+    stream: Stream,
+  ): Promise<{ first: number; records: readonly SeenRecord[]; tail: number }> {
     const records: SeenRecord[] = [];
     try {
-      for await (const record of stream.read({ from: 0, timeoutMillis: 60_000 })) {
-        records.push(seen(record));
-      }
+      for await (const record of stream.read({ timeoutMillis: 60_000 })) records.push(seen(record));
       const { seqNum } = await stream.checkTail({ timeoutMillis: 60_000 });
-      return { records, tail: seqNum };
+      return { first: records[0]?.seqNum ?? seqNum, records, tail: seqNum };
     } catch (error) {
       const { message } = error as Error;
       throw this.world.scheduler.failure('read', `${stream.name}: ${message}`, error);
     }
   }
 
-  async #openPatiently(node: SimulatedNode, name: string): Promise<Stream> {
+  async #openPatiently(node: SimulatedNode, name: string, tokens?: TokenBook): Promise<Stream> {
     for (let attempt = 0; attempt < 200; attempt++) {
       const { engine } = node;
       try {
         if (engine !== undefined) return await node.stream(name, 60_000);
       } catch (error) {
         node.notice(error, engine);
+        tokens?.notice(name, error);
         this.world.scheduler.note(`${name} does not open: ${(error as Error).message}`);
       }
       await sleep(this.clock, 500);

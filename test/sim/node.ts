@@ -3,7 +3,7 @@
  * it, opens it again when it ended, starts a new process when the old one died.
  */
 import { openEngine, type HostedEngine } from '../../src/engine/host.ts';
-import type { Stream } from '../../src/engine/api.ts';
+import type { OpenOptions, Stream } from '../../src/engine/api.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { EngineError } from '../../src/lib/errors.ts';
 import { sleep } from '../../src/lib/wait.ts';
@@ -17,8 +17,12 @@ export interface NodeOptions {
   /** A clock outside of all processes. */
   readonly clock: Clock;
   readonly settings: ResolvedSettings;
+  /** Asked at every start, in place of the settings: what an operator may have changed meanwhile. */
+  readonly changed?: (() => ResolvedSettings) | undefined;
   /** Engines that forward to each other reach each other through these. */
   readonly peers?: SimulatedPeers | undefined;
+  /** What goes along with the open of a stream. */
+  readonly openOptions?: ((name: string) => OpenOptions) | undefined;
   readonly host: string;
   /** How long a dead process stays away. */
   readonly restartMillis: () => number;
@@ -29,6 +33,15 @@ export interface NodeOptions {
 
 /** Ends that a caller answers by opening the engine again. */
 const OVER: readonly string[] = ['LEASE_LOST', 'CLOSED'];
+/** Ends of a handle: it is closed, and the stream opened again. */
+const HANDLE_OVER: readonly string[] = [
+  'FENCED',
+  'STREAM_HELD',
+  'STREAM_DELETED',
+  'STREAM_NOT_FOUND',
+  'NOT_LEADING',
+  'FENCING_TOKEN_MISMATCH',
+];
 
 export class SimulatedNode {
   readonly star: string;
@@ -82,7 +95,8 @@ export class SimulatedNode {
     const known = this.#streams.get(name);
     if (known !== undefined) return known;
     const { wrapStream = (stream: Stream) => stream } = this.#options;
-    const opening = engine.open(name, { timeoutMillis }).then(wrapStream);
+    const options = { ...this.#options.openOptions?.(name), timeoutMillis };
+    const opening = engine.open(name, options).then(wrapStream);
     this.#streams.set(name, opening);
     try {
       return await opening;
@@ -99,8 +113,27 @@ export class SimulatedNode {
     await (await stream)?.close({ timeoutMillis });
   }
 
+  /** Gives the stream to another star; the handle here is over then. */
+  async handOff(name: string, star: string, timeoutMillis: number): Promise<void> {
+    const engine = this.engine;
+    if (engine === undefined) return;
+    this.#streams.delete(name);
+    await engine.handoff(name, star, { timeoutMillis });
+  }
+
+  /** Gives everything away and starts the engine anew. */
+  async drain(timeoutMillis: number): Promise<void> {
+    const engine = this.engine;
+    if (engine === undefined) return;
+    try {
+      await engine.drain({ timeoutMillis });
+    } finally {
+      if (engine === this.#engine) this.#isOver = true;
+    }
+  }
+
   /** Looks at what a call answered: an engine or a stream that is over is opened again. */
-  notice(error: unknown, engine: HostedEngine | undefined, name?: string): void {
+  notice(error: unknown, engine: HostedEngine | undefined, stream?: Stream): void {
     const { scheduler } = this.#options.world;
     if (!EngineError.is(error)) {
       scheduler.fail('internal', `${this.star}: ${String(error)}`, error);
@@ -109,9 +142,7 @@ export class SimulatedNode {
     if (error.kind === 'internal' || error.kind === 'corrupt') {
       scheduler.fail('internal', `${this.star}: ${error.message}`, error);
     }
-    if (name !== undefined && error.code === 'FENCED' && engine === this.#engine) {
-      this.#streams.delete(name);
-    }
+    if (stream !== undefined && HANDLE_OVER.includes(error.code)) void this.#drop(stream);
     if (OVER.includes(error.code) && engine !== undefined && engine === this.#engine) {
       this.#isOver = true;
     }
@@ -130,11 +161,11 @@ export class SimulatedNode {
   }
 
   async #serve(process: SimulatedProcess): Promise<void> {
-    const { clock, settings, peers, onOpened } = this.#options;
+    const { clock, settings, changed, peers, onOpened } = this.#options;
     while (process.state !== 'dead' && !this.#isStopped) {
       let engine: HostedEngine;
       try {
-        engine = await openEngine(process.ports, settings, {
+        engine = await openEngine(process.ports, changed?.() ?? settings, {
           timeoutMillis: 20_000,
           peers: peers?.join(process),
         });
@@ -155,6 +186,18 @@ export class SimulatedNode {
         this.notice(error, undefined);
       });
     }
+  }
+
+  /** Lets go of a handle that is over, if it is the one in use. */
+  async #drop(stream: Stream): Promise<void> {
+    const opened = this.#streams.get(stream.name);
+    if (opened === undefined || (await opened.catch(() => undefined)) !== stream) return;
+    if (this.#streams.get(stream.name) === opened) this.#streams.delete(stream.name);
+    const process = this.#process;
+    const closed = stream.close({ timeoutMillis: 5_000 }).catch((error: unknown) => {
+      this.notice(error, undefined);
+    });
+    await Promise.race([closed, process?.death]);
   }
 
   #isOverNow(): boolean {

@@ -5,6 +5,7 @@ export type OperationKind = 'append' | 'read' | 'checkTail';
 
 export interface SeenRecord {
   readonly seqNum: number;
+  /** A command record reads `#fence:TOKEN` or `#trim:NUMBER`. */
   readonly body: string;
 }
 
@@ -15,7 +16,12 @@ export type Outcome =
   /** Records read; `complete` when the reader ended at what it took for the tail. */
   | { readonly kind: 'read'; readonly records: readonly SeenRecord[]; readonly complete: boolean }
   /** Definitely without effect. */
-  | { readonly kind: 'failed'; readonly code: string }
+  | {
+      readonly kind: 'failed';
+      readonly code: string;
+      /** What a refusal says of the stream: the next number, its token, its first position. */
+      readonly says?: number | string;
+    }
   /** May have had an effect: the call said so, or its process died. */
   | { readonly kind: 'indeterminate'; readonly code: string };
 
@@ -47,19 +53,28 @@ export interface OperationListener {
   operationEnded?(operation: Operation, outcome: Outcome): void;
 }
 
+export type OperationRequest = Pick<Operation, 'process' | 'kind' | 'stream' | 'streamId'> &
+  Partial<Pick<Operation, 'from' | 'matchSeqNum' | 'fencingToken' | 'mayBeForwarded'>> & {
+    /** How many records to append; each gets a body of its own. */
+    readonly records?: number;
+    /** The command record to append in their place, as it will be read. */
+    readonly command?: string;
+  };
+
 export class OperationLog {
   readonly operations: Operation[] = [];
   readonly listeners: OperationListener[] = [];
+  readonly #pending = new Set<Operation>();
   #ticks = 0;
 
-  begin(
-    part: Pick<Operation, 'process' | 'kind' | 'stream' | 'streamId'> &
-      Partial<Pick<Operation, 'from' | 'matchSeqNum' | 'fencingToken' | 'mayBeForwarded'>> & {
-        readonly records?: number;
-      },
-  ): Operation {
+  /** Logical time now. */
+  get ticks(): number {
+    return this.#ticks;
+  }
+
+  begin(part: OperationRequest): Operation {
     const id = this.operations.length;
-    const { process, kind, stream, streamId } = part;
+    const { process, kind, stream, streamId, command, records = 0 } = part;
     const operation: Operation = {
       id,
       process,
@@ -67,27 +82,39 @@ export class OperationLog {
       stream,
       streamId,
       began: this.#ticks++,
-      bodies: Array.from({ length: part.records ?? 0 }, (_, index) => `${stream}:${id}:${index}`),
+      bodies:
+        command === undefined
+          ? Array.from({ length: records }, (_, index) => `${stream}:${id}:${index}`)
+          : [command],
       from: part.from ?? 0,
       matchSeqNum: part.matchSeqNum,
       fencingToken: part.fencingToken,
       mayBeForwarded: part.mayBeForwarded,
     };
     this.operations.push(operation);
+    this.#pending.add(operation);
     for (const listener of this.listeners) listener.operationBegan?.(operation);
     return operation;
   }
 
   end(operation: Operation, outcome: Outcome): void {
+    this.#pending.delete(operation);
     operation.ended = this.#ticks++;
     operation.outcome = outcome;
     for (const listener of this.listeners) listener.operationEnded?.(operation, outcome);
   }
 
   get pending(): readonly Operation[] {
-    return this.operations.filter(({ outcome }) => outcome === undefined);
+    return [...this.#pending];
   }
 }
+
+/** Where refusals say what they were judged by. */
+const SAYS: Readonly<Record<string, string>> = {
+  SEQ_NUM_MISMATCH: 'expected',
+  FENCING_TOKEN_MISMATCH: 'fencingToken',
+  TRIMMED: 'first',
+};
 
 /** What an error tells the caller of an append about its records. */
 export function outcomeOf(error: unknown): Outcome {
@@ -95,5 +122,8 @@ export function outcomeOf(error: unknown): Outcome {
   const { code } = error;
   // A caller that gave up knows nothing, whatever the error says of side effects.
   const isOpen = error.sideEffects === 'possible' || code === 'ABORTED';
-  return isOpen ? { kind: 'indeterminate', code } : { kind: 'failed', code };
+  if (isOpen) return { kind: 'indeterminate', code };
+  const says = error.details[SAYS[code] ?? ''];
+  const isSaid = typeof says === 'number' || typeof says === 'string';
+  return { kind: 'failed', code, ...(isSaid ? { says } : {}) };
 }

@@ -4,7 +4,7 @@
  */
 import { parseFlight, type FlightEntry } from '../../src/format/flight.ts';
 import { parsePreamble, type Preamble } from '../../src/format/preamble.ts';
-import { decodeRecords, type StoredRecord } from '../../src/format/records.ts';
+import { commandOf, decodeRecords, type StoredRecord } from '../../src/format/records.ts';
 import { unpad } from '../../src/protocol/keys.ts';
 import type { BucketCall } from '../../src/testing/bucket-fates.ts';
 import type { WorldObserver } from '../../src/testing/world.ts';
@@ -52,9 +52,21 @@ export function addressOf(key: string): SlotAddress | undefined {
 export const epochName = ({ star, epoch }: { star: string; epoch: number }): string =>
   `${star}/${epoch}`;
 
+const decoder = new TextDecoder();
+
+/** A record as the checkers compare it: its body, or `#fence:TOKEN` or `#trim:NUMBER`. */
+export function textOf(record: Pick<StoredRecord, 'headers' | 'body'>): string {
+  const command = record.headers.length === 1 ? commandOf(record) : undefined;
+  if (command === undefined) return decoder.decode(record.body);
+  return command.command === 'fence'
+    ? `#fence:${command.fencingToken}`
+    : `#trim:${command.trimPoint}`;
+}
+
 export class SlotIndex implements WorldObserver {
   readonly #epochs = new Map<string, Map<number, SlotState>>();
   readonly #places = new Map<string, EntryPlace[]>();
+  readonly #texts = new WeakMap<FlightEntry, readonly string[]>();
 
   bucketSent(call: BucketCall): void {
     if (call.op !== 'createOnly') return;
@@ -104,9 +116,13 @@ export class SlotIndex implements WorldObserver {
     return this.#places.get(streamId) ?? [];
   }
 
-  /** Bodies of the records of a place, in order. */
-  bodiesOf(place: EntryPlace): readonly Uint8Array[] {
-    return this.recordsOf(place).map(({ body }) => body);
+  /** The records of a place as text, in order; commands as `textOf` has them. */
+  textsOf(place: EntryPlace): readonly string[] {
+    const known = this.#texts.get(place.entry);
+    if (known !== undefined) return known;
+    const texts = this.recordsOf(place).map(textOf);
+    this.#texts.set(place.entry, texts);
+    return texts;
   }
 
   /** The records of a place, in order. */

@@ -7,7 +7,9 @@ import { Client } from './client.ts';
 import type { Counters } from './counters.ts';
 import { Harness } from './harness.ts';
 import { blindToLeases, inTurn, type Mutation } from './lies.ts';
-import { settingsOf, stormConfig, type StormConfig } from './world-config.ts';
+import { SimulatedPeers } from '../../src/testing/simulated-peers.ts';
+import { TokenBook } from './tokens.ts';
+import { changedSettings, settingsOf, stormConfig, type StormConfig } from './world-config.ts';
 
 export interface StormResult {
   readonly seed: number;
@@ -55,15 +57,30 @@ export async function runStorm(seed: number, options: StormOptions = {}): Promis
 }
 
 async function play(harness: Harness, config: StormConfig): Promise<void> {
-  const { world, clock, log, counters } = harness;
+  const { world, clock, log, counters, slots, meta } = harness;
+  const { streams, features, thinkMillis, depth, strokeMillis } = config;
   const prng = world.scheduler.prng('storm');
+  const tokens = new TokenBook();
+  const peers = features.has('peers') ? new SimulatedPeers(world.scheduler) : undefined;
+  // One stream that takes a token with everything.
+  const fenced = features.has('tokens') ? streams.at(-1) : undefined;
   const nodes = config.stars.map((star, index) =>
-    harness.node(
-      settingsOf(config, star),
-      () => 100 + prng.below(4_000),
+    harness.node({
+      settings: settingsOf(config, star),
+      changed: features.has('reconfigure') ? () => changedSettings(config, star, prng) : undefined,
+      peers,
+      openOptions: (name) => (name === fenced ? { fencingToken: tokens.current(name) } : {}),
+      restartMillis: () => 100 + prng.below(3_000),
       // Some stars share a host, where a death is known at once.
-      String(index % 2),
-    ),
+      host: `host-${index % 2}`,
+      onOpened: (node) => {
+        const { engine } = node;
+        if (fenced === undefined || engine === undefined) return;
+        engine.createStream(fenced, { mode: 'fenced' }).catch((error: unknown) => {
+          node.notice(error, engine);
+        });
+      },
+    }),
   );
   for (const node of nodes) void node.run();
   const clients = Array.from(
@@ -74,25 +91,27 @@ async function play(harness: Harness, config: StormConfig): Promise<void> {
         prng: world.scheduler.prng(`client ${index}`),
         log,
         nodes,
-        streams: config.streams,
-        thinkMillis: config.thinkMillis,
-        depth: config.depth,
-        onRefused: (code) => {
-          const name = `open ${code}`;
-          counters.outcomes[name] = (counters.outcomes[name] ?? 0) + 1;
-        },
+        streams,
+        features,
+        tokens,
+        thinkMillis,
+        depth,
+        onRefused: (code) => counters.outcome(`open ${code}`),
       }),
   );
   const chaos = new Chaos({
     world,
     clock,
     prng: world.scheduler.prng('chaos'),
+    log,
+    slots,
+    meta,
+    counters,
     nodes,
-    strokeMillis: config.strokeMillis,
-    onCrash: (process) => {
-      const unanswered = log.pending.some((operation) => operation.process === process);
-      if (unanswered) counters.add('crashWithUnacknowledged');
-    },
+    streams,
+    features,
+    peers,
+    strokeMillis,
   });
   void watchUndecided(harness);
   const work = Promise.all([...clients.map((client) => client.run()), chaos.run()]);
@@ -102,7 +121,7 @@ async function play(harness: Harness, config: StormConfig): Promise<void> {
   await work;
   world.scheduler.note('the storm is over');
   world.heal();
-  await sleep(clock, 5_000);
+  await sleep(clock, config.restMillis);
   harness.rested();
   for (const node of nodes) {
     counters.add('reopened', node.reopens);
@@ -112,7 +131,9 @@ async function play(harness: Harness, config: StormConfig): Promise<void> {
       node.crash();
     }
   }
-  await harness.readBack(settingsOf(config, 'z'), config.streams);
+  await harness.readBack(settingsOf(config, 'z'), streams, (name) =>
+    name === fenced ? tokens : undefined,
+  );
 }
 
 /** A fence that nobody can decide shows in a gauge only. */

@@ -22,6 +22,30 @@ const QUORUMS = [
 ] as const;
 const WINDOWS = [1, 4, 16] as const;
 
+/** What a seed does besides appending, reading and asking for tails. Several at once, never all. */
+export const FEATURES = [
+  'handoff',
+  'drain',
+  'delete',
+  'trim',
+  'tokens',
+  'match',
+  'roll',
+  /** W, P and the storage class change at a restart. */
+  'reconfigure',
+  /** Engines forward to each other. */
+  'peers',
+  /** Readers follow the tail. */
+  'live',
+  /** Somebody releases streams by force. */
+  'operator',
+  /** Somebody ends the lease records of the living. */
+  'leaseEnds',
+  /** Bits flip in single copies. */
+  'bitFlips',
+] as const;
+export type Feature = (typeof FEATURES)[number];
+
 export interface StormConfig {
   readonly seed: number;
   readonly buckets: number;
@@ -29,6 +53,7 @@ export interface StormConfig {
   readonly window: number;
   readonly stars: readonly string[];
   readonly streams: readonly string[];
+  readonly features: ReadonlySet<Feature>;
   readonly clients: number;
   readonly depth: number;
   readonly thinkMillis: number;
@@ -39,6 +64,8 @@ export interface StormConfig {
   readonly blindToLeases: boolean;
   /** Mean time between two strokes of chaos. */
   readonly strokeMillis: number;
+  /** How long the world rests in the end; past a minute what is late arrives, too. */
+  readonly restMillis: number;
   readonly settings: Omit<EngineSettings, 'star'>;
 }
 
@@ -47,20 +74,23 @@ export function stormConfig(seed: number): StormConfig {
   const quorum = QUORUMS[seed % QUORUMS.length]!;
   const window = WINDOWS[Math.floor(seed / QUORUMS.length) % WINDOWS.length]!;
   const storageClass = prng.pick(['express', 'express', 'standard'] as const);
+  const features = new Set(FEATURES.filter(() => prng.chance(0.35)));
   return {
     seed,
     ...quorum,
     window,
     stars: ['a', 'b', 'c'].slice(0, 2 + prng.below(2)),
-    streams: ['s0', 's1', 's2', 's3', 's4'].slice(0, 2 + prng.below(4)),
-    clients: 3 + prng.below(4),
-    depth: prng.pick([1, 3, 8]),
-    thinkMillis: prng.pick([5, 20, 80]),
-    millis: 12_000 + prng.below(18_000),
+    streams: ['s0', 's1', 's2', 's3'].slice(0, 1 + prng.below(4)),
+    features,
+    clients: 2 + prng.below(3),
+    depth: prng.pick([1, 3, 6]),
+    thinkMillis: prng.pick([10, 40, 120]),
+    millis: 4_000 + prng.below(6_000),
     bucketProfile: prng.chance(0.75) ? ROUGH_BUCKETS : CALM_BUCKETS,
     metaProfile: prng.chance(0.75) ? ROUGH_METASTORE : CALM_METASTORE,
     blindToLeases: prng.chance(0.25),
-    strokeMillis: prng.pick([300, 800, 2_000]),
+    strokeMillis: prng.pick([200, 500, 1_200]),
+    restMillis: prng.chance(0.1) ? 75_000 : 5_000,
     settings: {
       copyQuorum: quorum.copies,
       window,
@@ -71,6 +101,7 @@ export function stormConfig(seed: number): StormConfig {
       checkpointLagSlots: prng.pick([16, 64, 4_096]),
       absorbBytes: prng.pick([200, 2_000, 100_000]),
       absorbMillis: prng.pick([200, 1_000, 5_000]),
+      collectMillis: prng.pick([1_000, 60_000]),
       sessionTimeoutMillis: 2_000,
       supersede: prng.chance(0.2),
       computeThreads: 0,
@@ -80,4 +111,16 @@ export function stormConfig(seed: number): StormConfig {
 
 export function settingsOf(config: StormConfig, star: string): ResolvedSettings {
   return resolveSettings({ ...config.settings, star }, config.buckets);
+}
+
+/** Another W, P and storage class, as an operator may choose them for a restart. */
+export function changedSettings(config: StormConfig, star: string, prng: Prng): ResolvedSettings {
+  const { buckets, settings } = config;
+  const majority = Math.floor(buckets / 2) + 1;
+  const changed = {
+    copyQuorum: majority + prng.below(buckets - majority + 1),
+    window: prng.pick(WINDOWS),
+    storageClass: prng.pick(['express', 'standard'] as const),
+  };
+  return resolveSettings({ ...settings, ...changed, star }, buckets);
 }

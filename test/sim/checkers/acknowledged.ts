@@ -68,7 +68,7 @@ export class AcknowledgedChecker implements Checker, AckView {
     const { streamId } = operation;
     const places = slots
       .placesOf(streamId, seqNum, seqNum + 1)
-      .filter((place) => textAt(slots.bodiesOf(place), seqNum - place.entry.firstSeqNum) === body);
+      .filter((place) => slots.textsOf(place)[seqNum - place.entry.firstSeqNum] === body);
     if (places.length > 0 && places.every((place) => this.#isCut(place))) {
       fail('F2', `${describe(operation)} acknowledged at ${seqNum} at or above the cut`);
     }
@@ -159,11 +159,6 @@ function createdBytes(call: BucketCall, outcome: CreateOutcome): Uint8Array | un
 
 function foundBytes(outcome: ReadOutcome): Uint8Array | undefined {
   return outcome.kind === 'found' ? outcome.bytes : undefined;
-}
-
-function textAt(bodies: readonly Uint8Array[], index: number): string | undefined {
-  const body = bodies[index];
-  return body === undefined ? undefined : Buffer.from(body).toString();
 }
 
 export function describe({ id, process, stream, kind }: Operation): string {

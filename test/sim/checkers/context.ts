@@ -1,6 +1,6 @@
 import type { World, WorldObserver } from '../../../src/testing/world.ts';
 import type { MetaIndex, MetaListener } from '../meta-index.ts';
-import type { OperationListener, OperationLog } from '../operations.ts';
+import type { OperationListener, OperationLog, SeenRecord } from '../operations.ts';
 import type { SlotContent, SlotIndex, SlotState } from '../slot-index.ts';
 import { epochName } from '../slot-index.ts';
 
@@ -26,6 +26,8 @@ export interface AckView {
 export interface Checker extends WorldObserver, MetaListener, OperationListener {
   /** The world is at rest: every caller should have been answered. */
   rested?(): void;
+  /** What a stream holds in the end, read by a process that saw nothing of it before. */
+  finished?(streamId: string, first: number, records: readonly SeenRecord[]): void;
 }
 
 /** W of the epoch; undefined before its mint. */

@@ -36,9 +36,49 @@ export class HistoryChecker implements Checker {
         this.#checkRead(view, operation, outcome.records, outcome.complete);
         this.#proveTail(view, operation, (outcome.records.at(-1)?.seqNum ?? -1) + 1);
         return;
-      case 'failed':
+      case 'failed': {
+        const tail = tailSaid(outcome);
+        if (tail !== undefined) {
+          this.#checkTail(view, operation, tail);
+          this.#proveTail(view, operation, tail);
+        }
+        if (outcome.code === 'TRIMMED') this.#checkTrimmed(operation, outcome.says);
+        return;
+      }
       case 'indeterminate':
     }
+  }
+
+  /** A read that is refused names the first position, and a trim that was asked for moved it there. */
+  #checkTrimmed(operation: Operation, first: unknown): void {
+    const { fail } = this.#context;
+    if (typeof first !== 'number' || first <= operation.from) {
+      fail(
+        'T2',
+        `${describe(operation)} from ${operation.from} is refused, first ${String(first)}`,
+      );
+    } else if (first > this.#highestTrim(operation.streamId, () => true)) {
+      fail('T2', `${describe(operation)} is refused below ${first}, where nobody trimmed`);
+    }
+  }
+
+  /** What is not readable any more was trimmed, and what was trimmed is not readable any more. */
+  #checkFirst(streamId: string, first: number): void {
+    const { fail } = this.#context;
+    const asked = this.#highestTrim(streamId, () => true);
+    const done = this.#highestTrim(streamId, ({ outcome }) => outcome?.kind === 'appended');
+    if (first > asked) fail('T2', `${streamId} begins at ${first}, it was trimmed to ${asked}`);
+    if (first < done) fail('T2', `${streamId} begins at ${first}, a trim to ${done} was answered`);
+  }
+
+  #highestTrim(streamId: string, counts: (operation: Operation) => boolean): number {
+    let highest = 0;
+    for (const operation of this.#context.log.operations) {
+      const body = operation.bodies[0];
+      if (operation.streamId !== streamId || body?.startsWith('#trim:') !== true) continue;
+      if (counts(operation)) highest = Math.max(highest, Number(body.slice('#trim:'.length)));
+    }
+    return highest;
   }
 
   /** A5: by now everybody has been told. */
@@ -48,11 +88,15 @@ export class HistoryChecker implements Checker {
     }
   }
 
-  /** What the stream holds in the end, read by a process that saw nothing of it before. */
-  finish(streamId: string, from: number, records: readonly SeenRecord[]): void {
+  finished(streamId: string, from: number, records: readonly SeenRecord[]): void {
     const { fail, log } = this.#context;
     const view = this.#view(streamId);
-    const finalBodies = new Map(records.map(({ seqNum, body }) => [seqNum, body]));
+    const finalBodies = new Map<number, string>();
+    for (const [index, { seqNum, body }] of records.entries()) {
+      finalBodies.set(seqNum, body);
+      if (seqNum !== from + index) fail('R2', `${streamId} has nothing at ${from + index}`);
+    }
+    this.#checkFirst(streamId, from);
     const count = new Map<string, number>();
     for (const { body } of records) count.set(body, (count.get(body) ?? 0) + 1);
     for (const [seqNum, body] of view.bodies) {
@@ -63,14 +107,15 @@ export class HistoryChecker implements Checker {
     for (const operation of log.operations) {
       if (operation.streamId !== streamId) continue;
       for (const body of operation.bodies) this.#checkFinal(operation, count.get(body) ?? 0);
-      if (operation.outcome?.kind === 'tail') {
-        this.#checkInvoked(operation, operation.outcome.tail, finalBodies, from);
-      }
+      const tail = tailSaid(operation.outcome);
+      if (tail !== undefined) this.#checkInvoked(operation, tail, finalBodies, from);
     }
   }
 
   #checkFinal(operation: Operation, count: number): void {
     const { fail } = this.#context;
+    const isTrim = operation.bodies[0]?.startsWith('#trim:') === true;
+    if (isTrim || operation.bodies[0] === '#fence:') return;
     if (count > 1) fail('T2', `a record of ${describe(operation)} is there ${count} times`);
     if (operation.outcome?.kind === 'failed' && count > 0) {
       fail(
@@ -90,7 +135,9 @@ export class HistoryChecker implements Checker {
     const { fail, log } = this.#context;
     for (let seqNum = from; seqNum < tail; seqNum++) {
       const body = finalBodies.get(seqNum);
-      const sender = body === undefined ? undefined : log.operations[Number(body.split(':')[1])];
+      const isCommand = body?.startsWith('#') === true;
+      const id = body === undefined || isCommand ? undefined : Number(body.split(':')[1]);
+      const sender = id === undefined ? undefined : log.operations[id];
       if (body === undefined) {
         fail('L1', `${describe(operation)} answered ${tail}, but nothing is at ${seqNum}`);
       } else if (sender !== undefined && sender.began > operation.ended!) {
@@ -154,6 +201,13 @@ export class HistoryChecker implements Checker {
     this.#streams.set(streamId, view);
     return view;
   }
+}
+
+/** A refusal by number is a tail read as well (L1). */
+function tailSaid(outcome: Outcome | undefined): number | undefined {
+  if (outcome?.kind === 'tail') return outcome.tail;
+  if (outcome?.kind !== 'failed' || outcome.code !== 'SEQ_NUM_MISMATCH') return undefined;
+  return typeof outcome.says === 'number' ? outcome.says : undefined;
 }
 
 /** The highest tail that somebody knew before an operation began. */

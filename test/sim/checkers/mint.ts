@@ -1,7 +1,5 @@
-/**
- * M0 an incarnation has its lease record before it mints. M2 a number is taken before anything is
- * made of it, so that a crash burns it and nothing else. M3 heads of other classes stay as they are.
- */
+/** The chain: M0 registered before it mints, M2 numbers from the counter only, M3 classes apart, P how a record ends. */
+import { starsPrefix } from '../../../src/protocol/keys.ts';
 import { parseLease } from '../../../src/protocol/lease.ts';
 import { chainRecord, parseRecordValue, type ChainRecord } from '../../../src/protocol/records.ts';
 import type { MetaChange } from '../../../src/testing/meta-journal.ts';
@@ -9,9 +7,14 @@ import type { EpochChange } from '../meta-index.ts';
 import { epochName } from '../slot-index.ts';
 import type { CheckContext, Checker } from './context.ts';
 
+const NOTHING_MINTED: ChainRecord = { nextEpoch: 0, heads: {}, attempt: '' };
+
 export class MintChecker implements Checker {
   readonly #context: CheckContext;
+  /** Incarnations that ever held the lease record of their star. */
   readonly #registered = new Set<string>();
+  /** Who raised the counter past each number. */
+  readonly #taken = new Map<string, string>();
   readonly #chains = new Map<string, ChainRecord>();
 
   constructor(context: CheckContext) {
@@ -20,30 +23,54 @@ export class MintChecker implements Checker {
 
   metaChanged({ key, entry, process }: MetaChange): void {
     if (entry === undefined) return;
-    const [folder, star = '', ...rest] = key.split('/');
-    if (folder === 'stars') this.#registered.add(parseLease(key, entry.value).incarnation);
-    if (folder !== 'chains' || rest.length > 0) return;
-    const chain = parseRecordValue(chainRecord, key, entry.value);
-    const before = this.#chains.get(star);
-    this.#chains.set(star, chain);
-    if (before === undefined) return;
-    const taken = chain.nextEpoch - 1;
-    for (const [storageClass, head] of Object.entries(before.heads)) {
-      const now = chain.heads[storageClass as keyof ChainRecord['heads']];
-      if (now === head || now === taken) continue;
-      const text = `${process} moves the head of ${storageClass} on ${star} from ${head} to ${now}`;
-      this.#context.fail('M3', text);
+    if (key.startsWith(starsPrefix)) {
+      const star = key.slice(starsPrefix.length);
+      const lease = parseLease(key, entry.value);
+      if (lease.state === 'held') this.#registered.add(`${star} ${lease.incarnation}`);
+    } else if (/^chains\/[^/]+$/.test(key)) {
+      this.#chainChanged(
+        key.split('/')[1]!,
+        parseRecordValue(chainRecord, key, entry.value),
+        process,
+      );
     }
   }
 
-  epochChanged({ process, epoch, record, before }: EpochChange): void {
-    if (before !== undefined) return;
-    const name = epochName(epoch);
-    if (!this.#registered.has(record.incarnation)) {
-      this.#context.fail('M0', `${process} mints ${name} under an incarnation without a lease`);
+  /** M3: one number after the other, and a mint moves the head of its own class alone. */
+  #chainChanged(star: string, record: ChainRecord, process: string): void {
+    const { fail } = this.#context;
+    const before = this.#chains.get(star) ?? NOTHING_MINTED;
+    this.#chains.set(star, record);
+    const moved = (['standard', 'express'] as const).filter(
+      (storageClass) => before.heads[storageClass] !== record.heads[storageClass],
+    );
+    if (record.nextEpoch !== before.nextEpoch + 1) {
+      fail('M2', `${process} moves the counter of ${star} to ${record.nextEpoch}`);
     }
-    const next = this.#chains.get(epoch.star)?.nextEpoch ?? 0;
-    if (next > epoch.epoch) return;
-    this.#context.fail('M2', `${process} mints ${name}, a number that its chain still gives away`);
+    const isOther = moved.some((name) => record.heads[name] !== record.nextEpoch - 1);
+    if (moved.length > 1 || isOther) {
+      fail('M3', `${process} moves ${moved.join(' and ')} of ${star} with one mint`);
+    }
+    this.#taken.set(epochName({ star, epoch: record.nextEpoch - 1 }), process);
+  }
+
+  epochChanged({ process, epoch, record, before }: EpochChange): void {
+    const { fail } = this.#context;
+    const name = epochName(epoch);
+    if (before === undefined) {
+      const minter = this.#taken.get(name);
+      if (minter !== process) {
+        fail('M2', `${process} creates ${name}, a number of ${minter ?? 'nobody'}`);
+      }
+      if (!this.#registered.has(`${epoch.star} ${record.incarnation}`)) {
+        fail('M0', `${process} mints ${name} before it is registered`);
+      }
+    }
+    if ((record.state === 'open') !== (record.cut === undefined)) {
+      fail('P', `${process} makes ${name} ${record.state} with the cut ${record.cut ?? 'unknown'}`);
+    }
+    if (record.state === 'settled' && record.checkpoint !== record.cut) {
+      fail('S3', `${process} settles ${name} with the checkpoint ${record.checkpoint}`);
+    }
   }
 }

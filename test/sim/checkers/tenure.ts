@@ -1,5 +1,5 @@
 /** Leadership: S3 opened and R3 rolled into only when covered, T6 left only by its holder or after the cut, N release covered. */
-import type { RefRow } from '../../../src/protocol/records.ts';
+import type { RefRow, Tenure } from '../../../src/protocol/records.ts';
 import { sameTenure } from '../../../src/protocol/gate.ts';
 import { tenureOf, type EpochChange, type WriterChange } from '../meta-index.ts';
 import { epochName } from '../slot-index.ts';
@@ -19,7 +19,7 @@ export class TenureChecker implements Checker {
     if (before?.kind === 'deleted') {
       this.#context.fail('T5', `${process} takes ${streamId} out of its deletion`);
     }
-    if (record.kind === 'released') this.#released(streamId, process, record.tail);
+    if (record.kind === 'released') this.#released(streamId, process, record);
     const isSame = old !== undefined && now !== undefined && sameTenure(old, now);
     if (old !== undefined && before?.kind === 'tenure' && !isSame) {
       this.#left(streamId, process, old);
@@ -41,10 +41,17 @@ export class TenureChecker implements Checker {
     process: string,
     old: { star: string; epoch: number } | undefined,
   ): void {
-    const { meta, slots, acks, fail } = this.#context;
+    const { meta, slots, acks } = this.#context;
     const isRoll = old !== undefined && meta.epoch(old.star, old.epoch)?.minter === process;
     const rule = isRoll ? 'R3' : 'S3';
-    const rowsEnd = meta.lastRow(streamId)?.end ?? 0;
+    const last = meta.lastRow(streamId);
+    const rowsEnd = last?.end ?? 0;
+    // T4: the rows of an earlier epoch say nothing of the one that the writer record names.
+    const isLagging = old !== undefined && last !== undefined && epochName(last) !== epochName(old);
+    const fail = (name: string, text: string): void => {
+      this.#context.fail(name, text);
+      if (isLagging) this.#context.fail('T4', text);
+    };
     const acked = acks.ackedEnd(streamId);
     if (rowsEnd < acked) {
       fail(rule, `${process} opens ${streamId} covered to ${rowsEnd}, acknowledged to ${acked}`);
@@ -62,9 +69,18 @@ export class TenureChecker implements Checker {
   }
 
   /** N */
-  #released(streamId: string, process: string, tail: number): void {
+  #released(
+    streamId: string,
+    process: string,
+    { tenure, tail }: { readonly tenure: Tenure; readonly tail: number },
+  ): void {
     const { meta, acks, fail } = this.#context;
-    const rowsEnd = meta.lastRow(streamId)?.end ?? 0;
+    const last = meta.lastRow(streamId);
+    const rowsEnd = last?.end ?? 0;
+    const { mark } = last ?? {};
+    if (tail > 0 && (mark?.tail !== tail || !sameTenure(mark.tenure, tenure))) {
+      fail('N', `${process} releases ${streamId} at ${tail} without a mark that says so`);
+    }
     if (rowsEnd !== tail || tail < acks.ackedEnd(streamId)) {
       const acked = acks.ackedEnd(streamId);
       const text = `${process} releases ${streamId} at ${tail}: rows ${rowsEnd}, acknowledged ${acked}`;
@@ -88,6 +104,8 @@ export class CoverageChecker implements Checker {
 
   rowChanged(streamId: string, row: RefRow, process: string): void {
     const { fail } = this.#context;
+    // T5: a row of a deleted stream is garbage whenever found.
+    if (this.#isDeleted(streamId)) return;
     const id = `${streamId} ${row.start}`;
     const known = this.#rows.get(id);
     if (known !== undefined && JSON.stringify(known.spans) !== JSON.stringify(row.spans)) {
@@ -146,12 +164,16 @@ export class CoverageChecker implements Checker {
       const state = slots.find({ star: epoch.star, epoch: epoch.epoch, slot });
       for (const { streamId, firstSeqNum, count } of state?.contents[0]?.entries ?? []) {
         if ((this.#ends.get(streamId) ?? 0) >= firstSeqNum + count) continue;
-        if (this.#context.meta.writersOf(streamId).at(-1)?.record.kind === 'deleted') continue;
+        if (this.#isDeleted(streamId)) continue;
         fail(
           'B',
           `${process} passes ${name}/${slot} by the checkpoint before ${streamId} is covered`,
         );
       }
     }
+  }
+
+  #isDeleted(streamId: string): boolean {
+    return this.#context.meta.writersOf(streamId).at(-1)?.record.kind === 'deleted';
   }
 }

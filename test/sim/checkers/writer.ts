@@ -1,11 +1,12 @@
 /** What a writer may send: A2 one content a slot, A3 halt, M1 own mints only, T1 named before the first PUT. */
+import type { FlightEntry } from '../../../src/format/flight.ts';
 import { parsePreamble, type Preamble } from '../../../src/format/preamble.ts';
 import type { CreateOutcome, ReadOutcome } from '../../../src/ports/bucket-store.ts';
 import type { BucketCall } from '../../../src/testing/bucket-fates.ts';
 import { describe } from './acknowledged.ts';
 import type { Operation, Outcome } from '../operations.ts';
 import { addressOf, epochName, type SlotAddress } from '../slot-index.ts';
-import type { CheckContext, Checker } from './context.ts';
+import { DurablePrefixes, type CheckContext, type Checker } from './context.ts';
 
 function flightOf(call: BucketCall): Preamble | undefined {
   if (call.op !== 'createOnly' || call.bytes === undefined) return undefined;
@@ -37,13 +38,19 @@ export class OneContentChecker implements Checker {
   }
 }
 
-/** M1 and T1, at the first PUT of a slot. */
+/**
+ * At the first PUT of a slot: M1, T1, R1 nothing that a cut of another epoch placed is carried again,
+ * R4 a batch that is sent again is so under an unbroken leadership, and what may lie above a cut is
+ * confined to the window (F2).
+ */
 export class FirstPutChecker implements Checker {
   readonly #context: CheckContext;
+  readonly #prefixes: DurablePrefixes;
   readonly #sent = new Set<string>();
 
   constructor(context: CheckContext) {
     this.#context = context;
+    this.#prefixes = new DurablePrefixes(context);
   }
 
   bucketSent(call: BucketCall): void {
@@ -56,10 +63,54 @@ export class FirstPutChecker implements Checker {
     if (minter !== call.process) {
       fail('M1', `${call.process} writes ${call.key} of an epoch minted by ${minter ?? 'nobody'}`);
     }
-    for (const { streamId } of slots.contentOf(address, call.bytes!)?.entries ?? []) {
-      if (meta.wasNamed(streamId, star, epoch)) continue;
-      fail('T1', `${call.process} sends records of ${streamId} in ${call.key} before it is named`);
+    const { window } = meta.epoch(star, epoch)?.record ?? { window: Number.POSITIVE_INFINITY };
+    const durable = this.#prefixes.of(star, epoch);
+    if (address.slot >= durable + window) {
+      fail('F2', `${call.process} assigns ${call.key}, ${window} beyond ${durable}`);
     }
+    for (const entry of slots.contentOf(address, call.bytes!)?.entries ?? []) {
+      // Who was cut off may still send what it assigned: nobody maps it.
+      if (meta.epoch(star, epoch)?.record.cut === undefined)
+        this.#checkPlaces(call, address, entry);
+      if (meta.wasNamed(entry.streamId, star, epoch)) continue;
+      fail(
+        'T1',
+        `${call.process} sends records of ${entry.streamId} in ${call.key} before it is named`,
+      );
+    }
+  }
+
+  #checkPlaces(call: BucketCall, address: SlotAddress, entry: FlightEntry): void {
+    const { slots, meta, fail } = this.#context;
+    const { streamId, firstSeqNum, count, checksum } = entry;
+    for (const { at, entry: other } of slots.placesOf(streamId, firstSeqNum, firstSeqNum + count)) {
+      if (at.star === address.star && at.epoch === address.epoch) continue;
+      const cut = meta.epoch(at.star, at.epoch)?.record.cut;
+      const where = `${epochName(at)}/${at.slot}`;
+      if (cut !== undefined && at.slot < cut) {
+        fail(
+          'R1',
+          `${call.process} sends ${streamId} ${firstSeqNum} in ${call.key}, which ${where} holds`,
+        );
+      }
+      const isAgain =
+        other.firstSeqNum === firstSeqNum && other.count === count && other.checksum === checksum;
+      const isOwn = meta.epoch(at.star, at.epoch)?.minter === call.process;
+      if (isAgain && isOwn && !this.#ledThroughout(streamId, at)) {
+        fail('R4', `${call.process} sends ${streamId} ${firstSeqNum} again after others led it`);
+      }
+    }
+  }
+
+  /** Nobody but the star had the stream since the epoch was named. */
+  #ledThroughout(streamId: string, { star, epoch }: SlotAddress): boolean {
+    const changes = this.#context.meta.writersOf(streamId);
+    for (let i = changes.length - 1; i >= 0; i--) {
+      const { record } = changes[i]!;
+      if (record.kind !== 'tenure' || record.tenure.star !== star) return false;
+      if (record.tenure.epoch === epoch) return true;
+    }
+    return false;
   }
 }
 
