@@ -113,6 +113,17 @@ async function play(harness: Harness, config: StormConfig): Promise<void> {
     peers,
     strokeMillis,
   });
+  if (features.has('delete')) {
+    // Keys that come and go are written late more often, so that some come back.
+    const late = world.scheduler.prng('late keys');
+    world.metaScript.add({
+      op: 'put',
+      key: /^(names|limbo)\//,
+      times: Number.POSITIVE_INFINITY,
+      fate: () =>
+        late.chance(0.15) ? { kind: 'late', afterMillis: 3_000 * late.fraction() } : undefined,
+    });
+  }
   void watchUndecided(harness);
   const work = Promise.all([...clients.map((client) => client.run()), chaos.run()]);
   await sleep(clock, config.millis);

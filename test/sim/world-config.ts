@@ -75,6 +75,8 @@ export function stormConfig(seed: number): StormConfig {
   const window = WINDOWS[Math.floor(seed / QUORUMS.length) % WINDOWS.length]!;
   const storageClass = prng.pick(['express', 'express', 'standard'] as const);
   const features = new Set(FEATURES.filter(() => prng.chance(0.35)));
+  // Now and then a writer at full speed, which a fence has to outrun.
+  const isHot = prng.chance(0.08);
   return {
     seed,
     ...quorum,
@@ -82,13 +84,13 @@ export function stormConfig(seed: number): StormConfig {
     stars: ['a', 'b', 'c'].slice(0, 2 + prng.below(2)),
     streams: ['s0', 's1', 's2', 's3'].slice(0, 1 + prng.below(4)),
     features,
-    clients: 2 + prng.below(3),
-    depth: prng.pick([1, 3, 6]),
-    thinkMillis: prng.pick([10, 40, 120]),
-    millis: 4_000 + prng.below(6_000),
+    clients: isHot ? 5 : 2 + prng.below(3),
+    depth: isHot ? 6 : prng.pick([1, 3, 6]),
+    thinkMillis: isHot ? 1 : prng.pick([10, 40, 120]),
+    millis: isHot ? 3_000 : 4_000 + prng.below(6_000),
     bucketProfile: prng.chance(0.75) ? ROUGH_BUCKETS : CALM_BUCKETS,
     metaProfile: prng.chance(0.75) ? ROUGH_METASTORE : CALM_METASTORE,
-    blindToLeases: prng.chance(0.25),
+    blindToLeases: isHot || prng.chance(0.25),
     strokeMillis: prng.pick([200, 500, 1_200]),
     restMillis: prng.chance(0.1) ? 75_000 : 5_000,
     settings: {
