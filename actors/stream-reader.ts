@@ -13,10 +13,12 @@ import {
 } from '../src/lib/wait.ts';
 import { LIMITS } from '../src/protocol/limits.ts';
 import type { BucketSets } from './bucket-set.ts';
+import { isDeleted } from './deleted-stream.ts';
 import { readSpan, readSpans } from './object-reader.ts';
 import type { StarPorts } from './ports.ts';
 import { findByTimestamp, findRow, firstAtOrAfter, sourcesOf } from './ref-lookup.ts';
 import type { Span } from '../src/protocol/records.ts';
+import { deletedError } from './stream-errors.ts';
 
 export interface ReadRequest extends WaitOptions {
   readonly from?: number | undefined;
@@ -212,6 +214,8 @@ async function* chunk(
   }
   const row = await findRow(ports, streamId, position, { signal });
   if (row === undefined) {
+    // T5: rows follow their stream.
+    if (await isDeleted(ports, streamId, signal)) throw deletedError(view.name);
     throw new EngineError('DATA_LOSS', 'no ref row covers an acknowledged record', {
       details: { stream: view.name, position },
     });

@@ -8,7 +8,7 @@ import type { MetaChange } from '../../src/testing/meta-journal.ts';
 import type { Operation, Outcome } from './operations.ts';
 import type { CheckContext, Checker } from './checkers/context.ts';
 import type { EpochChange, WriterChange } from './meta-index.ts';
-import { addressOf, epochName } from './slot-index.ts';
+import { addressOf, type SlotAddress } from './slot-index.ts';
 
 /** Faults that were drawn, one counter each. */
 const FAULTS = [
@@ -132,8 +132,8 @@ export class Counters implements Checker {
   readonly counts: Record<Situation, number>;
   readonly outcomes: Record<string, number> = {};
   readonly #context: CheckContext;
-  /** Slots in which poison stopped the writer of an epoch. */
-  readonly #stopped = new Map<string, Set<number>>();
+  /** Keys of slots that were poisoned ahead of the walk. */
+  readonly #barriers = new Set<string>();
   /** Writes whose callers were told that the outcome is not known. */
   readonly #indeterminate = new WeakSet<MetaCall>();
   readonly #deletedKeys = new Set<string>();
@@ -227,8 +227,7 @@ export class Counters implements Checker {
       }
     } else if (epoch?.minter === call.process) {
       this.add('stoppedByPoison');
-      const stopped = this.#stopped.get(epochName(address)) ?? new Set<number>();
-      this.#stopped.set(epochName(address), stopped.add(address.slot));
+      if (this.#barriers.has(call.key)) this.add('barrierHit');
     }
   }
 
@@ -236,12 +235,26 @@ export class Counters implements Checker {
     const address = addressOf(call.key);
     if (address === undefined || call.op !== 'createOnly') return;
     const read = parsePreamble(call.bytes!);
-    if (!read.ok || read.preamble.kind !== 'flight') return;
+    if (!read.ok) return;
+    if (read.preamble.kind !== 'flight') {
+      if (outcome.kind === 'created') this.#poisoned(call.key, address);
+      return;
+    }
     const epoch = this.#context.meta.epoch(address.star, address.epoch);
     if (epoch === undefined) return;
     const { cut } = epoch.record;
     if (cut !== undefined && address.slot >= cut) this.add('lateArrivalAboveCut');
     if (epoch.minter !== call.process && outcome.kind === 'created') this.add('repair');
+  }
+
+  /** The walk goes slot by slot: poison behind a slot that nobody touched is a barrier. */
+  #poisoned(key: string, { star, epoch, slot }: SlotAddress): void {
+    if (slot === 0 || this.#barriers.has(key)) return;
+    const below = this.#context.slots.find({ star, epoch, slot: slot - 1 });
+    const isTouched = below !== undefined && below.copies.size + below.poisoned.size > 0;
+    if (isTouched) return;
+    this.#barriers.add(key);
+    this.add('barrier');
   }
 
   metaConflicted(call: MetaCall): void {
@@ -294,7 +307,7 @@ export class Counters implements Checker {
       else if (earlier !== undefined && earlier.minter === process) this.add('revival');
       return;
     }
-    if (record.cut !== undefined && before.cut === undefined) this.#cutPublished(epoch, record.cut);
+    if (record.cut !== undefined && before.cut === undefined) this.add('cutPublished');
     if (record.state === 'settled' && before.state !== 'settled') {
       this.add('settled');
       const isOther = !process.startsWith(`${epoch.star}.`);
@@ -304,17 +317,6 @@ export class Counters implements Checker {
     }
     if (record.tailSwept && !before.tailSwept) this.add('tailSwept');
     if (record.checkpoint > before.checkpoint) this.add('checkpointAdvanced');
-  }
-
-  #cutPublished({ star, epoch }: EpochChange['epoch'], cut: number): void {
-    this.add('cutPublished');
-    const stopped = this.#stopped.get(epochName({ star, epoch })) ?? [];
-    for (const slot of stopped) if (slot > cut) this.add('barrierHit');
-    for (const [slot, { poisoned }] of this.#context.slots.slotsOf(star, epoch)) {
-      if (slot <= cut || poisoned.size === 0) continue;
-      this.add('barrier');
-      return;
-    }
   }
 
   writerChanged(_streamId: string, { record, before, process }: WriterChange): void {

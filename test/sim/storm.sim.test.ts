@@ -27,8 +27,8 @@ describe('a storm over engines of several stars', () => {
   }
 
   it('reaches the situations that it is there for', () => {
-    // A few seeds spread wide: half of what many seeds must show.
-    expect(belowFloor(totals, SEEDS / 2)).toEqual([]);
+    // A few seeds spread wide: a quarter of what many seeds must show.
+    expect(belowFloor(totals, SEEDS / 4)).toEqual([]);
   });
 
   it.each([3, 5])(
