@@ -13,7 +13,6 @@ import { MintChecker } from './checkers/mint.ts';
 import { ConditionChecker, DeletionChecker } from './checkers/requests.ts';
 import { HistoryChecker } from './checkers/history.ts';
 import { PlacementChecker } from './checkers/roll.ts';
-import { ServingChecker } from './checkers/serving.ts';
 import { CoverageChecker, TenureChecker } from './checkers/tenure.ts';
 import { FirstPutChecker, HaltChecker, OneContentChecker } from './checkers/writer.ts';
 import { seen } from './client.ts';
@@ -74,7 +73,6 @@ export class Harness {
       new PlacementChecker(context),
       new DepartureChecker(context),
       new ConditionChecker(context),
-      new ServingChecker(context),
       this.deletions,
       this.history,
       this.counters,
