@@ -15,7 +15,7 @@ import type {
 } from '../../ports/bucket-store.ts';
 import type { Processes } from '../../ports/processes.ts';
 import { systemProcesses } from '../system/processes.ts';
-import { Calls } from './calls.ts';
+import { Calls } from '../calls/calls.ts';
 import type { BucketContext } from './context.ts';
 import { createObject } from './create-object.ts';
 import { deleteObjects } from './delete-objects.ts';

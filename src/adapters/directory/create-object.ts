@@ -4,7 +4,7 @@
  * opened under its own name would show half an object.
  */
 import { EXISTS_HEAD_BYTES, type CreateOutcome } from '../../ports/bucket-store.ts';
-import type { Call } from './calls.ts';
+import type { Call } from '../calls/calls.ts';
 import type { BucketContext } from './context.ts';
 import { codeOf, failureOutcome, isFull, readOnlyError, unavailable } from './failure.ts';
 import { placeOf } from './names.ts';

@@ -1,6 +1,6 @@
 import { forEachBounded } from '../../lib/bounded.ts';
 import type { DeleteOutcome } from '../../ports/bucket-store.ts';
-import type { Call } from './calls.ts';
+import type { Call } from '../calls/calls.ts';
 import type { BucketContext } from './context.ts';
 import { codeOf, readOnlyError, unavailable } from './failure.ts';
 import { placeOf } from './names.ts';

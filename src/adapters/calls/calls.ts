@@ -4,8 +4,10 @@ import { Signals } from './signals.ts';
 
 /** One call of a bucket's client while it runs. */
 export interface Call {
-  /** Set once the caller has been answered without waiting for the work. */
+  /** Set once the caller gives up, or is answered without waiting for the work. */
   readonly abandoned: EngineError | undefined;
+  /** Called once when the caller gives up, so that the work can be cut short. */
+  onAbandoned: (() => void) | undefined;
   /**
    * Runs `work`, during which the caller is not answered, whatever happens: it would take back
    * memory that the system still reads.
@@ -22,14 +24,19 @@ export interface CallRequest<T> {
   readonly unknown: (cause: EngineError) => T;
 }
 
+/** How many calls may be at work at once, now. */
+export interface CallLimit {
+  readonly concurrent: number;
+}
+
 /**
  * A lane of calls: at most so many at work, the rest in a queue, each bounded in time. Work that
- * outlives its answer keeps its place in the lane until it ends, so that a file system that hangs
- * holds a bounded number of threads, files and buffers.
+ * outlives its answer keeps its place in the lane until it ends, so that storage that hangs holds a
+ * bounded number of threads, connections, files and buffers.
  */
 export class Calls {
   readonly #bucket: string;
-  readonly #concurrent: number;
+  readonly #limit: CallLimit;
   readonly #timeoutMillis: number;
   readonly #queue = new Set<() => void>();
   readonly #signals = new Signals();
@@ -37,9 +44,9 @@ export class Calls {
   #isClosed = false;
   #idle: (() => void)[] = [];
 
-  constructor(bucket: string, concurrent: number, timeoutMillis: number) {
+  constructor(bucket: string, limit: number | CallLimit, timeoutMillis: number) {
     this.#bucket = bucket;
-    this.#concurrent = concurrent;
+    this.#limit = typeof limit === 'number' ? { concurrent: limit } : limit;
     this.#timeoutMillis = timeoutMillis;
   }
 
@@ -63,7 +70,7 @@ export class Calls {
         timeoutMillis: this.#timeoutMillis,
         signals: this.#signals,
       });
-      if (this.#active < this.#concurrent) start();
+      if (this.#active < this.#limit.concurrent) start();
       else this.#queue.add(start);
     });
   }
@@ -83,9 +90,11 @@ export class Calls {
 
   #ended(): void {
     this.#active--;
-    const [next] = this.#queue;
-    if (next !== undefined) next();
-    else if (this.#active === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    for (const start of this.#queue) {
+      if (this.#active >= this.#limit.concurrent) return;
+      start();
+    }
+    if (this.#active === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
   #closedError(): EngineError {
@@ -95,7 +104,7 @@ export class Calls {
   }
 
   #timeoutError(what: string): EngineError {
-    return new EngineError('BUCKET_UNAVAILABLE', 'bucket directory did not answer in time', {
+    return new EngineError('BUCKET_UNAVAILABLE', 'bucket did not answer in time', {
       details: { bucket: this.#bucket, call: what, timeoutMillis: this.#timeoutMillis },
       sideEffects: 'possible',
     });
@@ -114,6 +123,7 @@ interface RunningCallOptions<T> {
 
 class RunningCall<T> implements Call {
   abandoned: EngineError | undefined;
+  onAbandoned: (() => void) | undefined;
   readonly #request: CallRequest<T>;
   readonly #options: RunningCallOptions<T>;
   readonly #timer: NodeJS.Timeout;
@@ -161,6 +171,7 @@ class RunningCall<T> implements Call {
     this.abandoned = cause;
     this.#release();
     this.#options.cancel();
+    this.onAbandoned?.();
     if (!this.#isTouching) this.#answer(cause);
   }
 

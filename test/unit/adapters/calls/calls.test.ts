@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Calls, type Call } from '../../../../src/adapters/directory/calls.ts';
+import { Calls, type Call } from '../../../../src/adapters/calls/calls.ts';
 import type { EngineError } from '../../../../src/lib/errors.ts';
 import { deferred } from '../../../../src/lib/wait.ts';
 
@@ -145,6 +145,52 @@ describe('calls of a bucket', () => {
     for (const answer of await Promise.all(waiting)) expect(codeOf(answer)).toBe('ABORTED');
     expect(add).toHaveBeenCalledTimes(2);
     expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('takes as many as its limit says now', async () => {
+    const limit = { concurrent: 3 };
+    const calls = new Calls('bucket', limit, 1_000);
+    const gates = Array.from({ length: 9 }, () => deferred<void>());
+    const begun: number[] = [];
+    const answers = gates.map(({ promise }, index) =>
+      calls.run(
+        request(async () => {
+          begun.push(index);
+          await promise;
+        }),
+      ),
+    );
+    limit.concurrent = 1;
+    gates[0]!.resolve();
+    gates[1]!.resolve();
+    await turns();
+    expect(begun).toEqual([0, 1, 2]);
+    limit.concurrent = 4;
+    gates[2]!.resolve();
+    await turns();
+    expect(begun).toEqual([0, 1, 2, 3, 4, 5, 6]);
+    for (const { resolve } of gates) resolve();
+    expect(await Promise.all(answers)).toEqual(gates.map(() => DONE));
+  });
+
+  it('tells the work once that its caller has given up', async () => {
+    const calls = new Calls('bucket', 1, 1_000);
+    const controller = new AbortController();
+    const gate = deferred<void>();
+    const told = vi.fn();
+    const answer = calls.run(
+      request(async (call) => {
+        call.onAbandoned = () => {
+          told(call.abandoned?.code);
+          gate.resolve();
+        };
+        await call.whileTouching(() => gate.promise);
+      }, controller.signal),
+    );
+    controller.abort();
+    expect(codeOf(await answer)).toBe('ABORTED');
+    vi.advanceTimersByTime(2_000);
+    expect(told.mock.calls).toEqual([['ABORTED']]);
   });
 
   it('passes a failure of the work on', async () => {

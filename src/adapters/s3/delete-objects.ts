@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto';
+import type { DeleteOutcome } from '../../ports/bucket-store.ts';
+import type { Call } from '../calls/calls.ts';
+import { ERROR_BYTES_MAX, send, siteOf, type BucketContext } from './context.ts';
+import { networkFailure, oddReply, replyFailure, s3CodeOf, textOf } from './failure.ts';
+import { canonicalQuery, sha256Hex } from './sigv4.ts';
+import { escapeXml, xmlElements, xmlText } from './xml.ts';
+
+/** As many as one request may name. */
+const BATCH_KEYS_MAX = 1_000;
+/** An entry of the answer names the key and, at most, why it failed. */
+const ANSWER_BYTES_MAX = ERROR_BYTES_MAX + BATCH_KEYS_MAX * 2_048;
+
+const DELETED: DeleteOutcome = { kind: 'deleted' };
+
+export async function deleteObject(
+  context: BucketContext,
+  call: Call,
+  key: string,
+): Promise<DeleteOutcome> {
+  const site = siteOf(context, 'delete');
+  try {
+    const reply = await send(context, call, {
+      method: 'DELETE',
+      key,
+      answerBytesMax: ERROR_BYTES_MAX,
+    });
+    if (reply.status === 204) return DELETED;
+    if (reply.status === 404 && s3CodeOf(reply) === 'NoSuchKey') return { kind: 'absent' };
+    const failure = reply.status === 200 ? oddReply(reply, site) : replyFailure(reply, site);
+    return { kind: 'unknown', cause: failure.cause };
+  } catch (error) {
+    return { kind: 'unknown', cause: networkFailure(error, site).cause };
+  }
+}
+
+/** Batches one after the other. S3 does not tell what was there from what was not. */
+export async function deleteObjects(
+  context: BucketContext,
+  call: Call,
+  keys: readonly string[],
+): Promise<DeleteOutcome[]> {
+  const outcomes: DeleteOutcome[] = [];
+  for (let at = 0; at < keys.length; at += BATCH_KEYS_MAX) {
+    outcomes.push(...(await deleteBatch(context, call, keys.slice(at, at + BATCH_KEYS_MAX))));
+  }
+  return outcomes;
+}
+
+async function deleteBatch(
+  context: BucketContext,
+  call: Call,
+  keys: readonly string[],
+): Promise<DeleteOutcome[]> {
+  const site = siteOf(context, 'delete');
+  const names = keys.map((key) => `${context.prefix}${key}`);
+  const objects = names.map((name) => `<Object><Key>${escapeXml(name)}</Key></Object>`).join('');
+  const body = Buffer.from(
+    `<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${objects}</Delete>`,
+  );
+  try {
+    const reply = await send(context, call, {
+      method: 'POST',
+      query: canonicalQuery({ delete: '' }),
+      // Every server asks for a digest of this body, and all know this one.
+      headers: [['content-md5', createHash('md5').update(body).digest('base64')]],
+      body,
+      payloadHash: sha256Hex(body),
+      answerBytesMax: ANSWER_BYTES_MAX,
+    });
+    if (reply.status !== 200) {
+      const { cause } = replyFailure(reply, site);
+      return names.map(() => ({ kind: 'unknown', cause }));
+    }
+    const deleted = new Set(
+      xmlElements(textOf(reply), 'Deleted').map((entry) => xmlText(entry, 'Key')),
+    );
+    const odd = oddReply(reply, site);
+    return names.map((name) =>
+      deleted.has(name) ? DELETED : { kind: 'unknown', cause: odd.cause },
+    );
+  } catch (error) {
+    const { cause } = networkFailure(error, site);
+    return names.map(() => ({ kind: 'unknown', cause }));
+  }
+}

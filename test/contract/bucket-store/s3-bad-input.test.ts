@@ -1,0 +1,188 @@
+/** Settings that are wrong: one coded error, in time, that says which. */
+import { readFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { S3BucketOptions } from '../../../src/adapters/s3/bucket-store.ts';
+import { S3Server } from '../../support/s3/server.ts';
+import { pattern } from './contract.ts';
+import { s3Fixture, type S3Fixture } from './s3-fixture.ts';
+
+const DEADLINE_MILLIS = 10_000;
+const pem = (name: string): string =>
+  readFileSync(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url), 'utf8');
+
+let fixture: S3Fixture;
+let server: S3Server;
+
+beforeEach(async () => {
+  fixture = await s3Fixture({ timeoutMillis: DEADLINE_MILLIS, connectTimeoutMillis: 1_000 });
+  server = fixture.server;
+});
+afterEach(() => fixture.dispose());
+
+async function outcomesOf(
+  options: Partial<S3BucketOptions>,
+): Promise<readonly { readonly kind: string }[]> {
+  const store = await fixture.open(options);
+  const begunAt = performance.now();
+  const outcomes = await Promise.all([store.createOnly('a/1', pattern(1, 10)), store.probe()]);
+  expect(performance.now() - begunAt).toBeLessThan(2 * DEADLINE_MILLIS);
+  return outcomes;
+}
+
+describe('a wrong setting', () => {
+  const credentials = (accessKeyId: string, secretAccessKey: string) => async () => ({
+    accessKeyId,
+    secretAccessKey,
+  });
+  it.each<[string, (server: S3Server) => Partial<S3BucketOptions>, object]>([
+    [
+      'access key',
+      () => ({ credentials: credentials('AKOTHER', 's') }),
+      { setting: 'accessKeyId' },
+    ],
+    [
+      'secret',
+      () => ({ credentials: credentials('AKTEST', 'other') }),
+      { setting: 'secretAccessKey' },
+    ],
+    [
+      'session token',
+      ({ credentials }) => ({
+        credentials: async () => ({ ...credentials, sessionToken: 'other' }),
+      }),
+      { setting: 'sessionToken' },
+    ],
+    [
+      'source of credentials',
+      () => ({ credentials: () => Promise.reject(new Error('none')) }),
+      { setting: 'credentials' },
+    ],
+    ['bucket', () => ({ bucket: 'nowhere' }), { setting: 'bucket', s3Code: 'NoSuchBucket' }],
+    [
+      'region',
+      () => ({ region: 'eu-west-9' }),
+      { setting: 'region', region: 'eu-west-9', expected: 'test-region-1' },
+    ],
+  ])('%s is refused', async (_, options, details) => {
+    for (const outcome of await outcomesOf(options(server))) {
+      expect(outcome).toMatchObject({
+        kind: 'refused',
+        cause: { code: 'BUCKET_REFUSED', details },
+      });
+    }
+  });
+
+  it('port leaves it open and names the endpoint', async () => {
+    const closed = await S3Server.start();
+    const { endpoint } = closed;
+    await closed.close();
+    for (const outcome of await outcomesOf({ endpoint })) {
+      expect(outcome).toMatchObject({
+        kind: 'unknown',
+        cause: {
+          code: 'BUCKET_UNAVAILABLE',
+          sideEffects: 'none',
+          details: { setting: 'endpoint', endpoint, systemCode: 'ECONNREFUSED' },
+        },
+      });
+    }
+  });
+
+  it('host name leaves it open and names the endpoint', async () => {
+    for (const outcome of await outcomesOf({ endpoint: 'http://no-such-host.invalid:9000' })) {
+      const cause = { code: 'BUCKET_UNAVAILABLE', details: { setting: 'endpoint' } };
+      expect(outcome).toMatchObject({ kind: 'unknown', cause });
+    }
+  });
+
+  it('port of something that says nothing ends in time', async () => {
+    const silent = createServer(() => undefined);
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const endpoint = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    for (const outcome of await outcomesOf({ endpoint, timeoutMillis: 500 })) {
+      expect(outcome).toMatchObject({ kind: 'unknown', cause: { code: 'BUCKET_UNAVAILABLE' } });
+    }
+    silent.close();
+  });
+
+  it('certificate is refused, as is one that nobody vouches for', async () => {
+    const secure = await S3Server.start({ tls: { key: pem('key'), cert: pem('cert') } });
+    const refused = {
+      kind: 'refused',
+      cause: { code: 'BUCKET_REFUSED', details: { setting: 'endpoint or ca' } },
+    };
+    try {
+      for (const outcome of await outcomesOf({ endpoint: secure.endpoint })) {
+        expect(outcome).toMatchObject(refused);
+      }
+      const plainPort = `https://127.0.0.1:${server.port}`;
+      for (const outcome of await outcomesOf({ endpoint: plainPort })) {
+        expect(outcome).toMatchObject(refused);
+      }
+      const noTls = `http://127.0.0.1:${secure.port}`;
+      for (const outcome of await outcomesOf({ endpoint: noTls })) {
+        expect(outcome).toMatchObject({ kind: 'unknown', cause: { code: 'BUCKET_UNAVAILABLE' } });
+      }
+    } finally {
+      await secure.close();
+    }
+  });
+});
+
+describe('the probe', () => {
+  it.each([
+    ['that ignores the condition', 'ignores', 'ignores the condition'],
+    ['that lets several racers win', 'races', 'several racing creations'],
+  ] as const)('refuses a server %s', async (_, creation, reason) => {
+    server.bucket().creation = creation;
+    const store = await fixture.open();
+    const outcome = await store.probe();
+    expect(outcome).toMatchObject({ kind: 'refused', cause: { code: 'BUCKET_REFUSED' } });
+    expect((outcome as unknown as { cause: Error }).cause.message).toContain(reason);
+    expect(server.bucket().objects.size).toBe(0);
+  });
+
+  it.each([
+    ['s3:PutObject', 's3:PutObject'],
+    ['s3:GetObject', 's3:GetObject and s3:ListBucket'],
+    ['s3:DeleteObjects', 's3:DeleteObject'],
+  ])('refuses where %s is not permitted', async (denied, permission) => {
+    server.denied.add(denied);
+    const store = await fixture.open();
+    expect(await store.probe()).toMatchObject({
+      kind: 'refused',
+      cause: { code: 'BUCKET_REFUSED', details: { setting: 'permission', permission } },
+    });
+  });
+
+  it('accepts a server that tells losers only of a conflict', async () => {
+    let puts = 0;
+    server.faults.add({
+      when: ({ method }) => method === 'PUT' && ++puts % 17 !== 1 && puts % 17 !== 0,
+      fault: { kind: 'answer', status: 409, code: 'ConditionalRequestConflict' },
+    });
+    const store = await fixture.open();
+    expect(await store.probe()).toEqual({ kind: 'accepted' });
+  });
+
+  it('leaves it open where the server fails', async () => {
+    server.faults.add({ fault: { kind: 'answer', status: 500, code: 'InternalError' } });
+    const store = await fixture.open();
+    expect(await store.probe()).toMatchObject({ kind: 'unknown' });
+  });
+});
+
+describe('a store opened to read only', () => {
+  it('reads, and changes nothing', async () => {
+    const writer = await fixture.open();
+    await writer.createOnly('a/1', pattern(1, 10));
+    const store = await fixture.open({ readOnly: true });
+    expect((await store.readHead('a/1', 5)).kind).toBe('found');
+    const before = server.log.length;
+    const outcomes = [await store.createOnly('a/2', pattern(1, 5)), await store.probe()];
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['refused', 'refused']);
+    expect((await store.delete('a/1')).kind).toBe('unknown');
+    expect(server.log).toHaveLength(before);
+  });
+});

@@ -1,0 +1,14 @@
+import { readFileSync } from 'node:fs';
+import { bucketStoreContract } from './contract.ts';
+import { s3Fixture } from './s3-fixture.ts';
+
+const pem = (name: string): string =>
+  readFileSync(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url), 'utf8');
+const tls = { key: pem('key'), cert: pem('cert') };
+
+bucketStoreContract('S3', () => s3Fixture());
+bucketStoreContract('S3 under a prefix', () => s3Fixture({ prefix: 'some/where/' }));
+bucketStoreContract('S3 over TLS', () => s3Fixture({ ca: tls.cert }, { tls }));
+bucketStoreContract('S3 over few connections', () =>
+  s3Fixture({ concurrentCreates: 2, concurrentReads: 2 }),
+);

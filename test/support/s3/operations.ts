@@ -1,0 +1,160 @@
+/** The operations of S3 that the adapter uses, on buckets in memory. */
+import { createHash } from 'node:crypto';
+import { setTimeout as sleepReal } from 'node:timers/promises';
+import type { SeenRequest } from './fault-rules.ts';
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+export class TestBucket {
+  readonly objects = new Map<string, Buffer>();
+  versioning: 'Enabled' | 'Suspended' | undefined;
+  /** The inside of a lifecycle configuration. */
+  lifecycle: string | undefined;
+  /** Keeps the condition; ignores it; or checks it and stores later, as if nothing could come between. */
+  creation: 'strict' | 'ignores' | 'races' = 'strict';
+}
+
+/** What the operations need of their server. */
+interface World {
+  readonly buckets: Map<string, TestBucket>;
+  readonly denied: ReadonlySet<string>;
+  readonly region: string;
+}
+
+const NOTHING = Buffer.alloc(0);
+
+export async function answerOf(world: World, seen: SeenRequest, body: Buffer): Promise<Answer> {
+  const bucket = world.buckets.get(seen.bucket);
+  const operation = operationOf(seen);
+  if (operation === undefined) return problem(501, 'NotImplemented');
+  if (world.denied.has(operation)) return problem(403, 'AccessDenied');
+  if (operation === 's3:CreateBucket') {
+    if (bucket !== undefined) return problem(409, 'BucketAlreadyOwnedByYou');
+    world.buckets.set(seen.bucket, new TestBucket());
+    return { status: 200, headers: {}, body: NOTHING };
+  }
+  if (bucket === undefined) return problem(404, 'NoSuchBucket');
+  return OPERATIONS[operation](bucket, seen, body);
+}
+
+type Operation = (bucket: TestBucket, seen: SeenRequest, body: Buffer) => Answer | Promise<Answer>;
+type OperationName = keyof typeof OPERATIONS | 's3:CreateBucket';
+
+function operationOf({ method, key, query }: SeenRequest): OperationName | undefined {
+  if (key === '') {
+    if (method === 'GET' && query.has('versioning')) return 's3:GetBucketVersioning';
+    if (method === 'GET' && query.has('lifecycle')) return 's3:GetLifecycleConfiguration';
+    if (method === 'GET' && query.get('list-type') === '2') return 's3:ListBucket';
+    if (method === 'POST' && query.has('delete')) return 's3:DeleteObjects';
+    if (method === 'HEAD') return 's3:HeadBucket';
+    if (method === 'PUT' && query.size === 0) return 's3:CreateBucket';
+    return undefined;
+  }
+  switch (method) {
+    case 'PUT':
+      return 's3:PutObject';
+    case 'GET':
+      return 's3:GetObject';
+    case 'DELETE':
+      return 's3:DeleteObject';
+    default:
+      return undefined;
+  }
+}
+
+const OPERATIONS = {
+  's3:PutObject': putObject,
+  's3:GetObject': getObject,
+  's3:DeleteObject': (bucket, { key }) => {
+    bucket.objects.delete(key);
+    return { status: 204, headers: {}, body: NOTHING };
+  },
+  's3:DeleteObjects': deleteObjects,
+  's3:ListBucket': listObjects,
+  's3:HeadBucket': () => ({ status: 200, headers: {}, body: NOTHING }),
+  's3:GetBucketVersioning': ({ versioning }) =>
+    xml(
+      'VersioningConfiguration',
+      versioning === undefined ? '' : `<Status>${versioning}</Status>`,
+    ),
+  's3:GetLifecycleConfiguration': ({ lifecycle }) =>
+    lifecycle === undefined
+      ? problem(404, 'NoSuchLifecycleConfiguration')
+      : xml('LifecycleConfiguration', lifecycle),
+} satisfies Record<string, Operation>;
+
+async function putObject(bucket: TestBucket, seen: SeenRequest, body: Buffer): Promise<Answer> {
+  const condition = seen.headers['if-none-match'];
+  if (condition !== undefined && condition !== '*') return problem(501, 'NotImplemented');
+  const isConditional = condition === '*' && bucket.creation !== 'ignores';
+  if (isConditional && bucket.objects.has(seen.key)) return problem(412, 'PreconditionFailed');
+  if (bucket.creation === 'races') await sleepReal(5);
+  bucket.objects.set(seen.key, body);
+  return { status: 200, headers: { etag: etagOf(body) }, body: NOTHING };
+}
+
+function getObject(bucket: TestBucket, { key, headers }: SeenRequest): Answer {
+  const object = bucket.objects.get(key);
+  if (object === undefined) return problem(404, 'NoSuchKey');
+  const range = /^bytes=(\d+)-(\d+)$/.exec(String(headers['range'] ?? ''));
+  const etag = etagOf(object);
+  if (range === null) return { status: 200, headers: { etag }, body: object };
+  const [start, last] = [Number(range[1]), Math.min(Number(range[2]), object.byteLength - 1)];
+  if (start >= object.byteLength) {
+    const size = object.byteLength;
+    return problem(416, 'InvalidRange', `<ActualObjectSize>${size}</ActualObjectSize>`, {
+      'content-range': `bytes */${size}`,
+    });
+  }
+  const contentRange = `bytes ${start}-${last}/${object.byteLength}`;
+  const body = object.subarray(start, last + 1);
+  return { status: 206, headers: { etag, 'content-range': contentRange }, body };
+}
+
+function deleteObjects(bucket: TestBucket, { headers }: SeenRequest, body: Buffer): Answer {
+  const digest = createHash('md5').update(body).digest('base64');
+  if (headers['content-md5'] === undefined) return problem(400, 'InvalidRequest');
+  if (headers['content-md5'] !== digest) return problem(400, 'BadDigest');
+  const keys = [...body.toString().matchAll(/<Key>([^<]*)<\/Key>/g)].map(([, key]) => key!);
+  if (keys.length === 0 || keys.length > 1_000) return problem(400, 'MalformedXML');
+  for (const key of keys) bucket.objects.delete(key);
+  return xml('DeleteResult', keys.map((key) => `<Deleted><Key>${key}</Key></Deleted>`).join(''));
+}
+
+function listObjects(bucket: TestBucket, { query }: SeenRequest): Answer {
+  const max = Math.min(Number(query.get('max-keys') ?? 1_000), 1_000);
+  const [prefix, after] = [query.get('prefix') ?? '', query.get('start-after') ?? ''];
+  const encode = query.get('encoding-type') === 'url' ? encodeURIComponent : (key: string) => key;
+  const keys = [...bucket.objects.keys()].filter((key) => key.startsWith(prefix) && key > after);
+  const page = keys.sort().slice(0, max);
+  const entries = page.map((key) => `<Contents><Key>${encode(key)}</Key></Contents>`);
+  const isTruncated = `<IsTruncated>${keys.length > max}</IsTruncated>`;
+  return xml('ListBucketResult', isTruncated + entries.join(''));
+}
+
+function etagOf(bytes: Buffer): string {
+  return `"${createHash('md5').update(bytes).digest('hex')}"`;
+}
+
+function xml(root: string, inside: string): Answer {
+  const text = `<?xml version="1.0" encoding="UTF-8"?>\n<${root} xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${inside}</${root}>`;
+  return { status: 200, headers: { 'content-type': 'application/xml' }, body: Buffer.from(text) };
+}
+
+function problem(
+  status: number,
+  code: string,
+  more = '',
+  headers: Readonly<Record<string, string>> = {},
+): Answer {
+  const text = `<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>${code}</Code><Message>no</Message>${more}</Error>`;
+  return {
+    status,
+    headers: { 'content-type': 'application/xml', ...headers },
+    body: Buffer.from(text),
+  };
+}
