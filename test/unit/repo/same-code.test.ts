@@ -24,12 +24,6 @@ const BEYOND_HOST: Readonly<Record<string, string>> = {
   'src/engine/forwarding/listen-options.ts': 'options of a listener; a world has its own network',
   'src/engine/read-only.ts': 'a reader without a lease writes nothing',
   'src/engine/slot-views.ts': 'of the reader without a lease',
-  'src/engine/operator.ts':
-    'commands of operators; release.sim.test.ts and unit/engine/release.test.ts',
-  'actors/force-release.ts': 'of operators',
-  'actors/explain-slot.ts': 'of operators, reads only',
-  'actors/read-epoch.ts': 'of operators, one read',
-  'actors/slot-damage.ts': 'of operators, reads only',
   'actors/committed-run.ts': 'of the reader without a lease',
 };
 
