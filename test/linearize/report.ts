@@ -4,13 +4,14 @@ import type { Account, Violation } from './verdicts.ts';
 
 export interface Report {
   readonly account: Account;
-  readonly seeds: number;
+  readonly simulated: { readonly seeds: number; readonly millis: number };
   readonly real: Omit<RealRun, 'histories'> | undefined;
   readonly millis: number;
 }
 
-export function jsonOf({ account, seeds, real, millis }: Report): string {
-  const { histories, operations, violations, unknown, results, configurations } = account;
+export function jsonOf({ account, simulated, real, millis }: Report): string {
+  const { histories, operations, violations, unknown, results } = account;
+  const { tookEffect, configurations } = account;
   const report = {
     histories,
     operations,
@@ -18,9 +19,10 @@ export function jsonOf({ account, seeds, real, millis }: Report): string {
     unknown: unknown.length,
     undecided: unknown,
     indeterminate: results.appendIndefiniteFailure,
+    tookEffect,
     results,
     configurations,
-    seeds,
+    simulated: { ...simulated, seedsPerMinute: perMinute(simulated) },
     real,
     millis: Math.round(millis),
   };
@@ -29,25 +31,27 @@ export function jsonOf({ account, seeds, real, millis }: Report): string {
   );
 }
 
-export function* linesOf({ account, seeds, real, millis }: Report): Generator<string> {
-  const { histories, operations, violations, unknown, results } = account;
+export function* linesOf({ account, simulated, real, millis }: Report): Generator<string> {
+  const { histories, operations, violations, unknown, results, tookEffect } = account;
   for (const violation of violations) yield* violationLines(violation);
   for (const { label, replay } of unknown) {
     yield `${label}: not decided in time`;
     yield `  replay: ${replay}`;
   }
-  const perMinute = millis > 0 ? Math.round((seeds * 60_000) / millis) : 0;
-  if (seeds > 0) yield `${seeds} seeds (${perMinute} a minute)`;
+  if (simulated.seeds > 0) yield `${simulated.seeds} seeds (${perMinute(simulated)} a minute)`;
   if (real !== undefined) {
     yield `real processes: ${real.kills} kills, ${real.pauses} pauses in ${real.seconds} s`;
   }
-  yield Object.entries(results)
-    .map(([kind, count]) => `${kind} ${count}`)
-    .join(', ');
+  const counts = Object.entries(results).map(([kind, count]) => `${kind} ${count}`);
+  yield `${counts.join(', ')}; ${tookEffect} of unknown outcome took effect`;
   yield (
     `${histories} histories, ${operations} operations, ${violations.length} violations, ` +
     `${unknown.length} unknown, ${(millis / 1_000).toFixed(1)} s`
   );
+}
+
+function perMinute({ seeds, millis }: Report['simulated']): number {
+  return millis > 0 ? Math.round((seeds * 60_000) / millis) : 0;
 }
 
 function* violationLines({ label, replay, counterExample, failure }: Violation): Generator<string> {

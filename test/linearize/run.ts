@@ -20,16 +20,17 @@ async function main(args: readonly string[]): Promise<void> {
   const account = new Account();
   const startedAt = performance.now();
   let real: RealRun | undefined;
-  let seeds = 0;
+  let simulated = { seeds: 0, millis: 0 };
   if (options.check !== undefined) {
     const { check: file } = options;
     account.judge({ label: file, events: readHistory(file), replay: replayOf(file) });
   } else {
-    seeds = await runSeeds(options, account);
+    const seeds = await runSeeds(options, account);
+    simulated = { seeds, millis: Math.round(performance.now() - startedAt) };
     if (options.seconds > 0) real = await runProcesses(options, account);
   }
   const figures = real && { seconds: real.seconds, kills: real.kills, pauses: real.pauses };
-  const report = { account, seeds, real: figures, millis: performance.now() - startedAt };
+  const report = { account, simulated, real: figures, millis: performance.now() - startedAt };
   if (options.json) console.log(jsonOf(report));
   else for (const line of linesOf(report)) console.log(line);
   process.exitCode = account.isClean ? 0 : 1;

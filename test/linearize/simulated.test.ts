@@ -23,7 +23,7 @@ describe('simulated engines of several stars', () => {
           account.judge({ label: `seed ${seed} ${name}`, events, replay: 'this test' });
         }
       }
-      const { violations, unknown, results } = account;
+      const { violations, unknown, results, tookEffect } = account;
       expect({ violations, unknown }).toEqual({ violations: [], unknown: [] });
       // A run that shows nothing accepts everything.
       expect(results.appendSuccess).toBeGreaterThan(150);
@@ -31,6 +31,7 @@ describe('simulated engines of several stars', () => {
       expect(results.checkTailSuccess).toBeGreaterThan(80);
       expect(results.appendDefiniteFailure).toBeGreaterThan(50);
       expect(results.appendIndefiniteFailure).toBeGreaterThan(10);
+      expect(tookEffect).toBeGreaterThan(5);
     },
     MINUTES_MAX,
   );

@@ -2,7 +2,7 @@
 import { check, type CheckLimits } from './checker.ts';
 import { counterExampleOf, type CounterExample } from './counter-example.ts';
 import { isStart, type HistoryEvent, type Result } from './events.ts';
-import { operationsOf } from './history.ts';
+import { isRequired, operationsOf } from './history.ts';
 
 export interface JudgedHistory {
   /** Where it comes from, as a reader would look for it. */
@@ -39,6 +39,8 @@ export class Account {
     checkTailFailure: 0,
   };
   configurations = 0;
+  /** Appends of unknown outcome that must have taken effect for the history to have an order. */
+  tookEffect = 0;
   readonly #limits: CheckLimits;
 
   constructor(limits: CheckLimits = {}) {
@@ -60,9 +62,14 @@ export class Account {
       if (isStart(event)) this.operations++;
       else this.results[event.result.kind]++;
     }
-    const verdict = check(operationsOf(events), this.#limits);
+    const operations = operationsOf(events);
+    const verdict = check(operations, this.#limits);
     this.configurations += verdict.configurations;
-    if (verdict.kind === 'linearizable') return;
+    if (verdict.kind === 'linearizable') {
+      const { placed } = verdict.order;
+      this.tookEffect += placed.filter((index) => !isRequired(operations[index]!)).length;
+      return;
+    }
     const wrong = verdict.kind === 'violation' ? events : this.#wrongPart(events);
     if (wrong === undefined) this.unknown.push({ label, replay });
     else {
