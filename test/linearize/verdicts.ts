@@ -21,9 +21,6 @@ export interface Violation {
   readonly failure?: string;
 }
 
-const SHORTEST_PART = 32;
-const PART_TIMEOUT_MILLIS = 3_000;
-
 export class Account {
   histories = 0;
   operations = 0;
@@ -70,23 +67,12 @@ export class Account {
       this.tookEffect += placed.filter((index) => !isRequired(operations[index]!)).length;
       return;
     }
-    const wrong = verdict.kind === 'violation' ? events : this.#wrongPart(events);
-    if (wrong === undefined) this.unknown.push({ label, replay });
-    else {
-      const counterExample = counterExampleOf(wrong, this.#limits);
-      this.violations.push({ label, replay, counterExample });
+    if (verdict.kind === 'unknown') {
+      this.unknown.push({ label, replay });
+      return;
     }
-  }
-
-  /** What was too long to be judged may be wrong from early on: a part without an order says so. */
-  #wrongPart(events: readonly HistoryEvent[]): readonly HistoryEvent[] | undefined {
-    const limits = { ...this.#limits, timeoutMillis: PART_TIMEOUT_MILLIS };
-    for (let length = SHORTEST_PART; length < events.length; length *= 2) {
-      const part = events.slice(0, length);
-      const { kind } = check(operationsOf(part), limits);
-      if (kind === 'violation') return part;
-    }
-    return undefined;
+    const counterExample = counterExampleOf(events, this.#limits);
+    this.violations.push({ label, replay, counterExample });
   }
 
   /** The run failed in another way than by its history. */
