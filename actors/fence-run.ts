@@ -4,6 +4,7 @@
  */
 import { createActor, type Actor, type InspectionEvent } from 'xstate';
 import { assert } from '../src/lib/assert.ts';
+import { forManyListeners } from '../src/lib/many-listeners.ts';
 import { deferred } from '../src/lib/wait.ts';
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
 import { NO_EPOCH } from '../src/format/poison.ts';
@@ -46,8 +47,11 @@ export class FenceRun {
   readonly #result = deferred<FenceResult>();
   readonly #listeners = new Set<(progress: FenceProgress) => void>();
   readonly #begunAt: number;
-  /** Fires when the run ends: aborts what is still under way. */
-  readonly #life = new AbortController();
+  /**
+   * Fires when the run ends: aborts what is still under way. That is much where a bucket is silent:
+   * each wave leaves its unanswered reads there, until they are given up.
+   */
+  readonly #life = forManyListeners(new AbortController());
   #effect: AbortController | undefined;
   #fenced: FencedEpoch | undefined;
   #failure: EngineError | undefined;
