@@ -30,13 +30,6 @@ const everyConflictCounts = lyingBuckets(() => ({
   },
 }));
 
-const unknownCounts = lyingBuckets(() => ({
-  async create(_key, bytes, send) {
-    const outcome = await send(bytes);
-    return outcome.kind === 'unknown' && isFlight(bytes) ? { kind: 'created' } : outcome;
-  },
-}));
-
 const lowCut = rewriting(EPOCH, (record) =>
   typeof record['cut'] === 'number'
     ? { ...record, cut: Math.max(Number(record['checkpoint']), record['cut'] - 1) }
@@ -119,7 +112,6 @@ export const BREAKS: readonly Break[] = [
           .catch(() => stream.append(records, options)),
     }),
   },
-  { name: 'every 412 counts as an own copy', from: 2, mutate: everyConflictCounts },
-  { name: 'an unknown outcome counts as a copy', from: 30, mutate: unknownCounts },
+  { name: 'every 412 counts as an own copy', from: 47, mutate: everyConflictCounts },
   { name: 'the cut is published one slot low', from: 1, mutate: lowCut },
 ];
