@@ -4,6 +4,11 @@ import type { Mutant } from './mutant.ts';
 import {
   appendBeyondThePool,
   leaveABatchOver,
+  loseOneRequest,
+  meetLittlePoison,
+  meetPoison,
+  mintSlowly,
+  mintTwice,
   crashBetweenTheTwoWritesOfAMint,
   restartInAnotherClass,
   repairFromDamage,
@@ -45,7 +50,7 @@ export const APPEND_MUTANTS: readonly Mutant[] = [
         ),
       },
     ],
-    killer: { by: 'storm', seedsMax: 10 },
+    killer: { by: 'script', script: mintSlowly },
   },
   {
     name: 'two mints share a number after a conflict',
@@ -57,7 +62,7 @@ export const APPEND_MUTANTS: readonly Mutant[] = [
         replace: '    if (epoch >= 0) return epoch;',
       },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: mintTwice },
   },
   {
     name: 'the record of an epoch is created before its number is taken',
@@ -132,7 +137,7 @@ export const APPEND_MUTANTS: readonly Mutant[] = [
           'const again = resent.has(bytes);',
           'resent.add(bytes);',
           'const body = again ? Uint8Array.from(bytes) : bytes;',
-          'if (again) { const { preamble } = parsePreamble(body) as any; encodePreamble(body, 0, { ...preamble, released: preamble.slot }); }',
+          'if (again) { const { preamble } = parsePreamble(body) as any; encodePreamble(body, 0, { ...preamble, released: 0 }); }',
           'const outcome = await bucket.store.createOnly(key, body, { signal });',
         ].join('\n'),
       },
@@ -143,7 +148,7 @@ export const APPEND_MUTANTS: readonly Mutant[] = [
           "import { encodePreamble, parsePreamble, type Preamble } from '../src/format/preamble.ts';\nconst resent = new WeakSet<Uint8Array>();",
       },
     ],
-    killer: { by: 'storm', seedsMax: 20 },
+    killer: { by: 'script', script: loseOneRequest },
   },
   {
     name: 'an arena is used again while a bucket still reads it',
@@ -191,7 +196,7 @@ export const APPEND_MUTANTS: readonly Mutant[] = [
           'const { found } = result;\nthis.#input.ports.clock.setTimeout(() => this.halt({ slot, bucket: bucket.store.name, found }), 5);',
       },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: meetPoison, options: { mutate: othersBlind } },
   },
   {
     name: 'a writer takes poison for an answer that was lost',
@@ -208,10 +213,10 @@ export const APPEND_MUTANTS: readonly Mutant[] = [
         ].join('\n'),
       },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: meetPoison, options: { mutate: othersBlind } },
   },
   {
-    name: 'flights above a lost slot are acknowledged as long as their copies come in',
+    name: 'a halted writer goes on acknowledging what W buckets hold',
     invariant: 'A3',
     edits: [
       {
@@ -219,14 +224,8 @@ export const APPEND_MUTANTS: readonly Mutant[] = [
         find: 'while (this.#lost === undefined && !this.#turn.isSpent) {',
         replace: 'while (!this.#turn.isSpent) {',
       },
-      {
-        file: WRITER,
-        find: 'if (state === undefined || state.counted < this.record.copyQuorum) break;',
-        replace:
-          'if (state === undefined || state.counted + (this.#lost?.slot === this.#released ? 1 : 0) < this.record.copyQuorum) break;',
-      },
     ],
-    killer: { by: 'storm', seedsMax: 120 },
+    killer: { by: 'script', script: meetLittlePoison },
   },
   {
     name: 'an object that exists already counts as the own copy',
@@ -238,7 +237,7 @@ export const APPEND_MUTANTS: readonly Mutant[] = [
         replace: "      return { kind: 'stored' };\n    case",
       },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: meetPoison, options: { mutate: othersBlind } },
   },
   {
     name: 'an answer that was lost counts as a copy',

@@ -1,6 +1,15 @@
 /** Classify (C), fence (F) and publish (P). */
+import { othersBlind } from '../sim/lies.ts';
 import type { Mutant } from './mutant.ts';
-import { foreignFlightAboveTheEnd } from './fence-scripts.ts';
+import { meetPoison } from './append-scripts.ts';
+import {
+  barrierOfTheDead,
+  checkpointUnderAWalk,
+  crashWithAHole,
+  crashWithOneCopy,
+  foreignFlightAboveTheEnd,
+  twoFencersAtOnce,
+} from './fence-scripts.ts';
 
 const RULES = 'src/protocol/fence-state.ts';
 const SLOT = 'src/protocol/slot.ts';
@@ -21,7 +30,7 @@ export const FENCE_MUTANTS: readonly Mutant[] = [
         replace: 'return flights > buckets ? repairOf(buckets, seen) : POISON_AT[firstEmpty]!;',
       },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: crashWithOneCopy },
   },
   {
     name: 'the blocking set is one bucket too small',
@@ -103,7 +112,7 @@ export const FENCE_MUTANTS: readonly Mutant[] = [
         ].join('\n'),
       },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: meetPoison, options: { mutate: othersBlind } },
   },
   {
     name: 'a roll acknowledges the slot at the cut as well',
@@ -111,7 +120,7 @@ export const FENCE_MUTANTS: readonly Mutant[] = [
     edits: [
       { file: 'actors/epoch-writer.ts', find: 'if (slot < cut) {', replace: 'if (slot <= cut) {' },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: meetPoison, options: { mutate: othersBlind } },
   },
   {
     name: 'the writer derives another cut of its epoch than others',
@@ -124,7 +133,7 @@ export const FENCE_MUTANTS: readonly Mutant[] = [
       },
       { file: CLAIM, find: CUT, replace: CUT.replace('slot', 'slot + (own ? 1 : 0)') },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: twoFencersAtOnce, options: { mutate: othersBlind } },
   },
   {
     name: 'the cut is published one slot high',
@@ -142,7 +151,7 @@ export const FENCE_MUTANTS: readonly Mutant[] = [
         replace: 'startOf: (highest) => highest + 1,',
       },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: crashWithAHole },
   },
   {
     name: 'a probe takes poison for a flight',
@@ -154,7 +163,7 @@ export const FENCE_MUTANTS: readonly Mutant[] = [
         replace: 'probeCounts: (cell) => cell === FLIGHT || cell === 3,',
       },
     ],
-    killer: { by: 'storm', seedsMax: 120 },
+    killer: { by: 'script', script: barrierOfTheDead },
   },
   {
     name: 'a fence takes the flight of another writer for one of the epoch',
@@ -178,7 +187,7 @@ export const FENCE_MUTANTS: readonly Mutant[] = [
         replace: "if (record.cut === claim.cut) return { kind: 'publish' };",
       },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: twoFencersAtOnce, options: { mutate: othersBlind } },
   },
   {
     name: 'a cut is written without the version under which the record was read',
@@ -196,6 +205,6 @@ export const FENCE_MUTANTS: readonly Mutant[] = [
         ].join('\n'),
       },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: checkpointUnderAWalk, options: { mutate: othersBlind } },
   },
 ];

@@ -1,6 +1,7 @@
 /** What storms meet too rarely of leadership. */
 import { Gate } from '../../src/testing/fault-script.ts';
 import { creates, type Scenario } from '../sim/scenario.ts';
+import { poison } from './append-scripts.ts';
 
 const OLD = { kind: 'pass', staleMillis: 3_600_000 } as const;
 
@@ -205,4 +206,72 @@ export async function removeANameThatIsNew(scenario: Scenario): Promise<void> {
   const found = await opening;
   if (found.id !== stream.id) scheduler.fail('T5', 'the name of a living stream was removed');
   await scenario.append(b, found);
+}
+
+/** The answer to a claim is lost, and another star has claimed when it is sent again. */
+export async function claimOfUnknownOutcome(scenario: Scenario): Promise<void> {
+  const [a, b] = [await scenario.start('a'), await scenario.start('b')];
+  scenario.world.metaScript.add({
+    op: 'put',
+    process: a.process.name,
+    key: '/writer',
+    fate: { kind: 'never' },
+  });
+  const late = scenario.open(a, 's');
+  await scenario.wait(500);
+  const stream = await scenario.open(b, 's');
+  await scenario.append(b, stream);
+  await scenario.wait(8_000);
+  await stream.close();
+  await scenario.append(a, await late);
+}
+
+/** The rows of the epoch before take their time when the stream is used in the next one. */
+export async function rollAheadOfRows(scenario: Scenario): Promise<void> {
+  const a = await scenario.start('a');
+  const stream = await scenario.open(a, 's');
+  await scenario.append(a, stream, { records: 3 });
+  scenario.world.metaScript.add({
+    op: 'put',
+    key: '/refs/',
+    fate: { kind: 'pass', requestMillis: 2_000 },
+  });
+  await a.engine.roll({ timeoutMillis: 30_000 });
+  await scenario.append(a, stream);
+}
+
+/** A slot is lost behind a flight that all buckets hold and none has answered yet. */
+export async function rollBehindSilence(scenario: Scenario): Promise<void> {
+  const a = await scenario.start('a');
+  const stream = await scenario.open(a, 's');
+  await scenario.append(a, stream);
+  await scenario.wait(50);
+  await poison(scenario, 2, [0, 1, 2]);
+  scenario.world.bucketScript.add({
+    ...creates('flight'),
+    times: 3,
+    fate: { kind: 'pass', responseMillis: 4_000 },
+  });
+  const silent = scenario.append(a, stream);
+  await scenario.wait(5);
+  const lost = scenario.append(a, stream);
+  await Promise.all([silent, lost]);
+  await scenario.append(a, stream);
+}
+
+/** Several flights of one stream are under way at once. */
+export async function appendBehindEachOther(scenario: Scenario): Promise<void> {
+  const a = await scenario.start('a');
+  const stream = await scenario.open(a, 's');
+  scenario.world.bucketScript.add({
+    ...creates('flight'),
+    times: 12,
+    fate: { kind: 'pass', requestMillis: 100 },
+  });
+  const load = [];
+  for (let i = 0; i < 4; i++) {
+    load.push(scenario.append(a, stream));
+    await scenario.wait(10);
+  }
+  await Promise.all(load);
 }

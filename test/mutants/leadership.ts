@@ -2,7 +2,9 @@
 import type { Mutant } from './mutant.ts';
 import { othersBlind } from '../sim/lies.ts';
 import {
+  appendBehindEachOther,
   askOfARowsBuilder,
+  claimOfUnknownOutcome,
   claimThatWasOvertaken,
   closeAfterRoll,
   closeByAZombie,
@@ -11,6 +13,8 @@ import {
   drainWithABatchUnderWay,
   openAfterRelease,
   removeANameThatIsNew,
+  rollAheadOfRows,
+  rollBehindSilence,
   rollBetweenAppends,
   rollUnderLoad,
   sleepWhileAnotherLeads,
@@ -115,7 +119,7 @@ export const LEADERSHIP_MUTANTS: readonly Mutant[] = [
         replace: 'this.#nextSeqNum = this.#tail.end + accepted.endSeqNum - accepted.startSeqNum;',
       },
     ],
-    killer: { by: 'storm', seedsMax: 10 },
+    killer: { by: 'script', script: appendBehindEachOther },
   },
   {
     name: 'a read goes on behind the batch after next',
@@ -253,7 +257,7 @@ export const LEADERSHIP_MUTANTS: readonly Mutant[] = [
         ].join('\n'),
       },
     ],
-    killer: { by: 'storm', seedsMax: 300 },
+    killer: { by: 'script', script: claimOfUnknownOutcome },
   },
   {
     name: 'a superseded epoch is not fenced before its stream is taken',
@@ -340,7 +344,7 @@ export const LEADERSHIP_MUTANTS: readonly Mutant[] = [
         ].join('\n'),
       },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: rollBehindSilence },
   },
   {
     name: 'a roll drops what the cut leaves over',
@@ -369,7 +373,7 @@ export const LEADERSHIP_MUTANTS: readonly Mutant[] = [
         replace: 'const end = signal.aborted ? 0 : this.tail.end;',
       },
     ],
-    killer: { by: 'storm', seedsMax: 60 },
+    killer: { by: 'script', script: rollAheadOfRows },
   },
   {
     name: 'a star that slept takes a stream back that somebody else leads',

@@ -92,19 +92,6 @@ export const ROW_MUTANTS: readonly Mutant[] = [
     killer: { by: 'storm', seedsMax: 20 },
   },
   {
-    name: 'a settler covers the slot at the cut as well',
-    invariant: 'S4',
-    edits: [
-      {
-        file: 'src/protocol/fence.ts',
-        find: "if (classOf(row, quorum, draft.lost, rules.classify).kind !== 'committed') break;",
-        replace:
-          "if (classOf(row, quorum, draft.lost, rules.classify).kind === 'dead' || countCells(row, FLIGHT) === 0) break;",
-      },
-    ],
-    killer: { by: 'storm', seedsMax: 60 },
-  },
-  {
     name: 'the checkpoint follows the acknowledgements, not the rows',
     invariant: 'B',
     edits: [
