@@ -68,7 +68,7 @@ export const LEADERSHIP_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: STREAM,
-        find: 'if (!(await this.#gate.writer.claim(tenureOf(target.record)))) {',
+        find: 'if (!(await writer.claim(isCovered ? tenureOf(target.record) : writer.own))) {',
         replace: 'if (target === old) {',
       },
     ],
@@ -381,9 +381,8 @@ export const LEADERSHIP_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: STREAM,
-        find: 'if (!(await this.#gate.writer.claim(tenureOf(target.record)))) {',
+        find: 'if (!(await writer.claim(isCovered ? tenureOf(target.record) : writer.own))) {',
         replace: [
-          'const { writer } = this.#gate;',
           'while (!(await writer.claim(tenureOf(target.record)))) {',
           '  writer.saw(await this.#host.ports.metastore.get(writer.key, { signal }));',
           '}',

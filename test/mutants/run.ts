@@ -17,6 +17,7 @@ import { cleanUpOnExit, huntAll, type HuntRequest } from './hunt.ts';
 import { ruleOf, type Mutant, type Verdict } from './mutant.ts';
 import { parseOptions, UsageError, type MutantOptions } from './options.ts';
 import { MUTANTS } from './registry.ts';
+import { misfits } from './tree.ts';
 
 const KNOWN_PATH = join(import.meta.dirname, 'known-seeds.json');
 
@@ -45,6 +46,8 @@ class Player {
     if (chosen.length === 0) {
       throw new UsageError(`INVALID_OPTION: --only ${JSON.stringify(only)} names no mutant`);
     }
+    const outdated = misfits(chosen);
+    if (outdated.length > 0) throw new Error(outdated.join('\n'));
     const status = setInterval(() => this.#status(), STATUS_MILLIS);
     try {
       await huntAll(

@@ -43,12 +43,22 @@ const TELL: readonly Edit[] = [
 ];
 
 /** Why the edit does not fit any more; undefined when it does. */
-export function misfit({ file, find }: Edit, read = readSource): string | undefined {
+function misfit({ file, find }: Edit, read = readSource): string | undefined {
   const count = read(file).split(find).length - 1;
   return count === 1 ? undefined : `its text occurs ${count} times in ${file}`;
 }
 
-export const readSource = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
+const readSource = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
+
+/** What must be brought up to date because the product has changed, in words. */
+export function misfits(mutants: readonly Mutant[]): readonly string[] {
+  return mutants.flatMap(({ name, edits }) =>
+    edits.flatMap((edit) => {
+      const problem = misfit(edit);
+      return problem === undefined ? [] : [`"${name}" must be brought up to date: ${problem}`];
+    }),
+  );
+}
 
 /** @throws Error naming the mutant that must be brought up to date. */
 export function growTree({ name, edits }: Pick<Mutant, 'name' | 'edits'>): string {
