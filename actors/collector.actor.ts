@@ -94,6 +94,7 @@ export class CollectorActor {
         if (epoch === undefined) chains.set(star, parseRecordValue(chainRecord, key, value));
         else {
           const record = parseRecordValue(epochRecord, key, value);
+          if (record.state !== 'open') this.#input.onFenced(record);
           if (await this.#isOver(record, chains.get(star))) yield record;
         }
       }

@@ -8,6 +8,7 @@ import type { WaitOptions } from '../src/lib/wait.ts';
 import { chainKey, epochKey } from '../src/protocol/keys.ts';
 import {
   chainRecord,
+  epochRecord,
   encodeRecordValue,
   parseRecordValue,
   type ChainRecord,
@@ -41,6 +42,18 @@ export async function mintEpoch(
   request: MintRequest,
   options: WaitOptions = {},
 ): Promise<MintedEpoch> {
+  for (;;) {
+    const minted = await createRecord(ports, request, options);
+    if (minted !== undefined) return minted;
+  }
+}
+
+/** Undefined when the answer was lost and others fenced the epoch since: its number is burned (M2). */
+async function createRecord(
+  ports: MintPorts,
+  request: MintRequest,
+  options: WaitOptions,
+): Promise<MintedEpoch | undefined> {
   const { metastore, clock, random } = ports;
   const epoch = await takeNumber(ports, request, options);
   const draft: Omit<EpochRecord, 'attempt'> = {
@@ -54,21 +67,23 @@ export async function mintEpoch(
     swept: 0,
     tailSwept: false,
   };
+  const key = epochKey(request.star, epoch);
   const put = await conditionalPut(
     metastore,
     {
-      key: epochKey(request.star, epoch),
+      key,
       expected: 'absent',
       encode: (attempt: string) => encodeRecordValue({ ...draft, attempt }),
     },
     { clock, random, ...options },
   );
-  if (put.kind !== 'applied') {
-    throw new EngineError('INVARIANT', 'M1 a minted number belongs to one mint', {
-      details: { star: request.star, epoch },
-    });
-  }
-  return { record: { ...draft, attempt: '' }, version: put.version };
+  if (put.kind === 'applied') return { record: { ...draft, attempt: '' }, version: put.version };
+  const found =
+    put.current === undefined ? undefined : parseRecordValue(epochRecord, key, put.current.value);
+  if (found?.nonce === draft.nonce) return undefined;
+  throw new EngineError('INVARIANT', 'M1 a minted number belongs to one mint', {
+    details: { star: request.star, epoch },
+  });
 }
 
 async function takeNumber(

@@ -11,6 +11,8 @@ export interface FailureContext {
 export class SimulationFailure extends Error {
   override readonly name = 'SimulationFailure';
   readonly rule: string;
+  /** What was broken, in one line. */
+  readonly summary: string;
   readonly seed: number;
   readonly replay: string;
   readonly trace: readonly string[];
@@ -30,6 +32,7 @@ export class SimulationFailure extends Error {
       cause === undefined ? {} : { cause },
     );
     this.rule = rule;
+    this.summary = summary;
     this.seed = context.seed;
     this.replay = context.replay;
     this.trace = trace;

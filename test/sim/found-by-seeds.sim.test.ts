@@ -4,7 +4,8 @@ import { Gate } from '../../src/testing/fault-script.ts';
 import { ArenaPool } from '../../actors/arena-pool.ts';
 import { Flight } from '../../actors/flight.ts';
 import { othersBlind } from './lies.ts';
-import { play } from './scenario.ts';
+import type { Stream } from '../../src/engine/api.ts';
+import { play, type Running, type Scenario } from './scenario.ts';
 
 const OLD = { kind: 'pass', staleMillis: 3_600_000 } as const;
 
@@ -73,6 +74,94 @@ describe('an old read of the metastore', () => {
       expect(scenario.harness.meta.epoch('a', 0)?.record.state).toBe('open');
     });
     expect(meta.epoch('a', 1)).toBeUndefined();
+  });
+});
+
+describe('a mint whose answer is lost', () => {
+  it('burns its number when others fenced the epoch before the star knew of it (M2)', async () => {
+    const { meta } = await play({ mutate: othersBlind }, async (scenario) => {
+      const b = await scenario.start('b', { collectMillis: 100 });
+      scenario.world.metaScript.add({
+        op: 'put',
+        key: 'chains/a/0000000000000000',
+        fate: { kind: 'lost-response' },
+      });
+      const a = await scenario.start('a', { sessionTimeoutMillis: 600_000 });
+      expect(b.engine.metrics().counters['collector.settled']).toBe(1);
+      const stream = await scenario.open(a, 's');
+      expect(await scenario.append(a, stream)).toMatchObject({ start: 0 });
+    });
+    expect(meta.epoch('a', 0)?.record.cut).toBe(0);
+    expect(meta.epoch('a', 1)).toBeDefined();
+  });
+});
+
+describe('a stream that a successor deletes while its leader sleeps', () => {
+  /** Star b takes the stream from the sleeping a and deletes it, rows and all. */
+  async function deletedUnder(
+    scenario: Scenario,
+  ): Promise<{ readonly a: Running; readonly stream: Stream; readonly other: Stream }> {
+    const settings = { sessionTimeoutMillis: 600_000, absorbMillis: 20 };
+    const a = await scenario.start('a', settings);
+    const stream = await scenario.open(a, 's');
+    const other = await scenario.open(a, 'other');
+    await scenario.append(a, stream, { records: 3 });
+    await scenario.append(a, other);
+    await scenario.wait(200);
+    a.process.pause();
+    const b = await scenario.start('b');
+    await scenario.open(b, 's');
+    await scenario.delete(b, 's', stream.id);
+    a.process.wake();
+    return { a, stream, other };
+  }
+
+  it('is lost to its callers, and the others go on', async () => {
+    await play({ mutate: othersBlind }, async (scenario) => {
+      const { a, stream, other } = await deletedUnder(scenario);
+      expect(await scenario.append(a, other)).toMatchObject({ kind: 'appended', start: 1 });
+      const outcome = await scenario.append(a, stream);
+      expect(outcome).toMatchObject({ kind: 'failed', code: 'FENCED' });
+    });
+  });
+
+  it('is given up without a word of rows that are missing (N)', async () => {
+    await play({ mutate: othersBlind }, async (scenario) => {
+      const { a, stream } = await deletedUnder(scenario);
+      await expect(stream.close({ timeoutMillis: 20_000 })).resolves.toBeUndefined();
+      expect((await a.engine.status()).departing).toEqual([]);
+    });
+  });
+});
+
+describe('an epoch that others fenced', () => {
+  it('halts its writer as soon as the own collector finds it so (A3)', async () => {
+    await play({ mutate: othersBlind }, async (scenario) => {
+      const a = await scenario.start('a', { sessionTimeoutMillis: 600_000, collectMillis: 1_000 });
+      const stream = await scenario.open(a, 's');
+      await scenario.append(a, stream);
+      a.process.pause();
+      const b = await scenario.start('b');
+      const taken = await scenario.open(b, 's');
+      expect(await scenario.append(b, taken)).toMatchObject({ start: 1 });
+      a.process.wake();
+      await scenario.until(
+        () => scenario.harness.meta.epoch('a', 1) !== undefined,
+        'the roll of a star that nobody asked for anything',
+      );
+    });
+  });
+});
+
+describe('an old read of the sets', () => {
+  it('makes no second set around the same buckets', async () => {
+    await play({}, async (scenario) => {
+      await scenario.start('a');
+      const old = scenario.world.metaScript.add({ op: 'children', key: 'sets/', fate: OLD });
+      await scenario.start('b');
+      expect(old.hits).toBe(1);
+      expect(scenario.world.metastore.journal.children('sets/')).toHaveLength(1);
+    });
   });
 });
 

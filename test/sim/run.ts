@@ -1,62 +1,121 @@
-/** Runs seeds until one fails: `npm run sim -- --from 1 --seeds 1000 [--minutes 10] [--json]`. */
-import { parseArgs } from 'node:util';
-import { belowFloor } from './floors.ts';
-import { SITUATIONS, type Situation } from './counters.ts';
+/** Plays seeds until one breaks a rule: `npm run sim -- --from 1 --seeds 1000 [--minutes 10] [--json]`. */
+import { belowFloor, floorsOf, FLOORS_FROM } from './floors.ts';
+import { runOptions, USAGE, type RunOptions } from './run-options.ts';
+import { runSeeds } from './seed-pool.ts';
+import { Tally, type Violation } from './seed-run.ts';
 import { runStorm } from './storm.ts';
+import { TraceFile } from './trace-file.ts';
 
-const { values } = parseArgs({
-  options: {
-    from: { type: 'string', default: '0' },
-    seeds: { type: 'string', default: '100' },
-    minutes: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    'keep-going': { type: 'boolean', default: false },
-    /** Lines of trace that a failure prints. */
-    lines: { type: 'string', default: '400' },
-  },
-});
+/** Every fiftieth seed is played twice: the same seed has the same history, or the run fails. */
+const TWICE_EVERY = 50;
+const PROGRESS_MILLIS = 2_000;
 
-const from = Number(values.from);
-const seeds = Number(values.seeds);
-const endAt =
-  values.minutes === undefined
-    ? Number.POSITIVE_INFINITY
-    : Date.now() + Number(values.minutes) * 60_000;
-const totals = Object.fromEntries(SITUATIONS.map((name) => [name, 0])) as Record<Situation, number>;
-const outcomes: Record<string, number> = {};
-const failed: { seed: number; message: string }[] = [];
-let ran = 0;
-let steps = 0;
-
-for (let seed = from; seed < from + seeds && Date.now() < endAt; seed++) {
+function readOptions(): RunOptions | undefined {
   try {
-    const result = await runStorm(seed, { keepLines: Number(values.lines) });
-    steps += result.steps;
-    for (const name of SITUATIONS) totals[name] += result.counters.counts[name];
-    for (const [name, count] of Object.entries(result.counters.outcomes)) {
-      outcomes[name] = (outcomes[name] ?? 0) + count;
-    }
-    if (seeds === 1) console.log(`seed=${seed} hash=${result.hash} steps=${result.steps}`);
+    return runOptions(process.argv.slice(2));
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    failed.push({ seed, message: message.split('\n')[0] ?? '' });
-    console.error(message);
-    if (error instanceof Error && error.name !== 'SimulationFailure') console.error(error.stack);
-    if (!values['keep-going']) break;
+    console.error(`${(error as Error).message.split('\n')[0] ?? ''} (${USAGE})`);
+    process.exitCode = 2;
+    return undefined;
   }
-  ran++;
 }
 
-/** Runs of this size must have reached what they are there for. */
-const FLOORS_FROM = 300;
-const low = ran >= FLOORS_FROM ? belowFloor(totals, ran) : [];
-if (values.json) console.log(JSON.stringify({ from, ran, steps, failed, low, totals, outcomes }));
-else {
-  console.log(`${ran} seeds, ${steps} steps, ${failed.length} failed`);
-  for (const name of SITUATIONS) console.log(`  ${name}: ${totals[name]}`);
+async function writeTrace({ from, lines }: RunOptions, path: string): Promise<void> {
+  const file = new TraceFile(path, lines);
+  await runStorm(from, { history: file }).catch(() => undefined);
+  file.close();
+}
+
+/** On a terminal one line that is written over, elsewhere a plain line now and then. */
+function progress(tally: Tally, { seeds }: RunOptions, began: number): () => void {
+  let lastAt = began;
+  const { isTTY } = process.stderr;
+  return () => {
+    const now = performance.now();
+    if (now - lastAt < (isTTY ? PROGRESS_MILLIS / 10 : PROGRESS_MILLIS * 5)) return;
+    lastAt = now;
+    const text = `${tally.seeds} of ${seeds} seeds, ${perSecond(tally, now - began)} steps/s`;
+    process.stderr.write(isTTY ? `\r${text} ` : `${text}\n`);
+  };
+}
+
+function perSecond({ steps }: Tally, millis: number): number {
+  return Math.round((steps * 1000) / Math.max(1, millis));
+}
+
+function describeViolation({ seed, rule, message, replay, trace }: Violation): string {
+  return [
+    `seed ${seed} breaks ${rule}: ${message}`,
+    `replay: ${replay}`,
+    `the last ${trace.length} lines of its history:`,
+    ...trace.map((line) => `  ${line}`),
+  ].join('\n');
+}
+
+async function main(options: RunOptions): Promise<void> {
+  const { from, seeds, minutes, workers, lines, json, keepGoing } = options;
+  const began = performance.now();
+  const tally = new Tally();
+  const tell = progress(tally, options, began);
+  let hash = '';
+  await runSeeds({
+    ...{ from, seeds, workers, lines, keepGoing },
+    twiceEvery: TWICE_EVERY,
+    endAt: minutes === undefined ? Number.POSITIVE_INFINITY : began + minutes * 60_000,
+    onReport: (report) => {
+      tally.add(report);
+      hash = report.hash;
+      tell();
+      if (report.violation !== undefined) console.error(describeViolation(report.violation));
+    },
+  });
+  if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+  const millis = performance.now() - began;
+  // What was stopped early is no measure of what is reached.
+  const isWhole = tally.violations.length === 0 && tally.seeds >= FLOORS_FROM;
+  const low = isWhole ? belowFloor(tally.totals, tally.seeds) : [];
+  if (options.trace !== undefined) await writeTrace(options, options.trace);
+  if (json) {
+    const { steps, outcomes, virtualMillis, ranTwice } = tally;
+    const result = {
+      from,
+      seeds: tally.seeds,
+      steps,
+      violations: tally.violations,
+      floors: floorsOf(tally.totals, tally.seeds),
+      belowFloor: low,
+      deterministic: tally.different.length === 0 && ranTwice > 0,
+      ranTwice,
+      stepsPerSecond: perSecond(tally, millis),
+      virtualMillis: Math.round(virtualMillis),
+      millis: Math.round(millis),
+      workers,
+      outcomes,
+    };
+    console.log(JSON.stringify(result));
+  } else report(tally, millis, low);
+  if (!json && tally.seeds === 1) console.log(`hash: ${hash}`);
+  const isGood = tally.violations.length === 0 && tally.different.length === 0 && low.length === 0;
+  process.exitCode = isGood ? 0 : 1;
+}
+
+function report(tally: Tally, millis: number, low: readonly string[]): void {
+  const { seeds, steps, violations, ranTwice, different, outcomes } = tally;
+  const seconds = (millis / 1000).toFixed(1);
+  console.log(
+    `${seeds} seeds, ${steps} steps in ${seconds} s (${perSecond(tally, millis)} steps/s), ${violations.length} violations`,
+  );
+  const verdict = different.length === 0 ? 'the same history each' : `not: ${different.join(', ')}`;
+  console.log(`${ranTwice} seeds played twice: ${verdict}`);
+  for (const [name, { reached, floor }] of Object.entries(floorsOf(tally.totals, seeds))) {
+    console.log(`  ${name}: ${reached} (floor ${floor})`);
+  }
   const sorted = Object.entries(outcomes).sort(([, a], [, b]) => b - a);
   console.log(sorted.map(([name, count]) => `${name}: ${count}`).join(', '));
   for (const line of low) console.log(`  below its floor: ${line}`);
-  for (const { seed, message } of failed) console.log(`  seed ${seed}: ${message}`);
+  for (const { seed, rule, message } of violations)
+    console.log(`  seed ${seed}: ${rule}: ${message}`);
 }
-process.exitCode = failed.length === 0 && low.length === 0 ? 0 : 1;
+
+const options = readOptions();
+if (options !== undefined) await main(options);

@@ -1,42 +1,123 @@
+import { readFileSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { SITUATIONS, type Situation } from './counters.ts';
-import { belowFloor } from './floors.ts';
+import { History } from '../../src/testing/history.ts';
+import { belowFloor, FLOORS_FROM } from './floors.ts';
+import { runOptions } from './run-options.ts';
+import { runSeeds } from './seed-pool.ts';
+import { Tally } from './seed-run.ts';
 import { runStorm } from './storm.ts';
-import { stormConfig } from './world-config.ts';
 
-/** Four rounds over every shape: K/W of 1/1, 3/2, 3/3 and 5/3, with windows of 1, 4 and 16. */
-const SEEDS = 48;
-const SHAPES = 12;
-const MINUTES_MAX = 10 * 60_000;
+/** Half a minute on two idle cores; a busy machine takes its time. */
+const MILLIS_MAX = 15 * 60_000;
+const ROOT = join(import.meta.dirname, '../..');
 
-const totals = Object.fromEntries(SITUATIONS.map((name) => [name, 0])) as Record<Situation, number>;
+interface Run {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function run(args: readonly string[]): Promise<Run> {
+  const child = spawn(process.execPath, ['--import', 'tsx', 'test/sim/run.ts', ...args], {
+    cwd: ROOT,
+  });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  return new Promise((resolve) => {
+    child.once('close', (code) => resolve({ code, stdout, stderr }));
+  });
+}
 
 describe('a storm over engines of several stars', () => {
-  for (let shape = 0; shape < SHAPES; shape++) {
-    const { buckets, copies, window } = stormConfig(shape);
-    it(
-      `keeps every invariant with ${copies} of ${buckets} copies and a window of ${window}`,
-      async () => {
-        for (let seed = shape; seed < SEEDS; seed += SHAPES) {
-          const { counters } = await runStorm(seed);
-          for (const name of SITUATIONS) totals[name] += counters.counts[name];
-        }
-      },
-      MINUTES_MAX,
-    );
-  }
-
-  it('reaches the situations that it is there for', () => {
-    // A few seeds spread wide: a quarter of what many seeds must show.
-    expect(belowFloor(totals, SEEDS / 4)).toEqual([]);
-  });
-
-  it.each([3, 5])(
-    'has one history for one seed: %i',
-    async (seed) => {
-      const { hash, steps } = await runStorm(seed);
-      expect(await runStorm(seed)).toMatchObject({ hash, steps });
+  it(
+    'keeps every invariant, reaches what it is there for and repeats itself',
+    async () => {
+      const tally = new Tally();
+      const began = performance.now();
+      await runSeeds({
+        from: 0,
+        seeds: FLOORS_FROM,
+        workers: 2,
+        lines: 200,
+        twiceEvery: 60,
+        endAt: Number.POSITIVE_INFINITY,
+        keepGoing: true,
+        onReport: (report) => {
+          tally.add(report);
+        },
+      });
+      const seconds = (performance.now() - began) / 1_000;
+      const speed = Math.round(tally.steps / seconds);
+      console.log(`${tally.seeds} seeds in ${seconds.toFixed(1)} s, ${speed} steps/s`);
+      expect(tally.violations).toEqual([]);
+      expect(tally.different).toEqual([]);
+      expect(tally.ranTwice).toBe(5);
+      expect(belowFloor(tally.totals, tally.seeds)).toEqual([]);
     },
-    MINUTES_MAX,
+    MILLIS_MAX,
   );
+
+  it('has the same history whether or not its lines are kept', async () => {
+    const { hash, steps } = await runStorm(3);
+    const kept = new History({ keepLines: 100_000 });
+    expect(await runStorm(3, { history: kept })).toMatchObject({ hash, steps });
+    expect(kept.trace().length).toBe(kept.count);
+  }, 60_000);
+});
+
+describe('npm run sim', () => {
+  it('prints one object with --json and writes the history of a seed for the inspector', async () => {
+    const file = join(tmpdir(), `asterlog-trace-${process.pid}.jsonl`);
+    try {
+      const { code, stdout } = await run([
+        '--seeds',
+        '1',
+        '--from',
+        '5',
+        '--json',
+        '--trace',
+        file,
+      ]);
+      expect(code).toBe(0);
+      expect(JSON.parse(stdout)).toMatchObject({
+        seeds: 1,
+        violations: [],
+        deterministic: true,
+        ranTwice: 1,
+        floors: { acknowledged: { reached: expect.any(Number), floor: 12 } },
+      });
+      const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
+      const events = lines.map((line) => JSON.parse(line) as { type: string; sessionId: string });
+      const actors = events.filter(({ type }) => type === '@xstate.actor');
+      expect(actors.map(({ sessionId }) => sessionId)).toEqual(
+        expect.arrayContaining(['world', 'a.1', 'b.1', 'metastore']),
+      );
+      expect(events.length).toBeGreaterThan(500);
+    } finally {
+      rmSync(file, { force: true });
+    }
+  }, 120_000);
+
+  it('answers a bad command line with one line and the status 2', async () => {
+    const { code, stdout, stderr } = await run(['--seeds', 'many']);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(/^--seeds takes a whole number from 1 to \d+, not "many" .*\n$/);
+  }, 60_000);
+
+  it.each([
+    ['--from', '-1'],
+    ['--from', '1.5'],
+    ['--seeds', '0'],
+    ['--minutes', ''],
+    ['--workers', 'NaN'],
+    ['--unknown', '1'],
+    ['--trace', 'file'],
+    ['stray', 'word'],
+  ])('takes no %s %s', (name, value) => {
+    expect(() => runOptions([`${name}=${value}`])).toThrow();
+  });
 });

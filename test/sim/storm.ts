@@ -1,7 +1,7 @@
 /** One seed: engines of several stars under load and faults, then rest, then the reckoning. */
 import { sleep } from '../../src/lib/wait.ts';
 import type { Stream } from '../../src/engine/api.ts';
-import { History } from '../../src/testing/history.ts';
+import type { History } from '../../src/testing/history.ts';
 import { Chaos } from './chaos.ts';
 import { Client } from './client.ts';
 import type { Counters } from './counters.ts';
@@ -23,7 +23,7 @@ export interface StormOptions {
   readonly config?: StormConfig;
   readonly mutate?: Mutation | undefined;
   readonly wrapStream?: ((stream: Stream) => Stream) | undefined;
-  readonly keepLines?: number;
+  readonly history?: History;
   /** Only these rules count. */
   readonly rules?: readonly string[];
 }
@@ -38,9 +38,7 @@ export async function runStorm(seed: number, options: StormOptions = {}): Promis
     metaProfile: config.metaProfile,
     clockDrift: 0.02,
     maxSteps: 3_000_000,
-    ...(options.keepLines === undefined
-      ? {}
-      : { history: new History({ keepLines: options.keepLines }) }),
+    ...(options.history === undefined ? {} : { history: options.history }),
     mutate: inTurn(options.mutate, config.blindToLeases ? blindToLeases : undefined),
     wrapStream: options.wrapStream,
     rules: options.rules,

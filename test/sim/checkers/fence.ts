@@ -115,6 +115,8 @@ export class CompletionChecker implements Checker {
   readonly #context: CheckContext;
   /** When a process was last shown a flight in a slot. */
   readonly #shown = new Map<string, number>();
+  /** The newest question to a bucket that was answered, by process and slot. */
+  readonly #answered = new Map<string, number>();
 
   constructor(context: CheckContext) {
     this.#context = context;
@@ -123,6 +125,10 @@ export class CompletionChecker implements Checker {
   bucketAnswered(call: BucketCall, outcome: { readonly kind: string }): void {
     const address = addressOf(call.key);
     if (address === undefined) return;
+    // What an earlier question brings late, a probe's for example, no decision waits for.
+    const question = `${call.process} ${call.target} ${call.key}`;
+    if (call.serial < (this.#answered.get(question) ?? 0)) return;
+    this.#answered.set(question, call.serial);
     const { bytes, head } = outcome as { readonly bytes?: Uint8Array; readonly head?: Uint8Array };
     const shown = outcome.kind === 'found' ? bytes : outcome.kind === 'exists' ? head : undefined;
     const read = shown === undefined ? undefined : parsePreamble(shown);
