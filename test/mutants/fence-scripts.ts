@@ -68,6 +68,19 @@ export async function crashWithAHole(scenario: Scenario): Promise<void> {
   await scenario.append(b, await scenario.open(b, 's'));
 }
 
+/** Nothing of the poison of a fence arrives at first. */
+export async function poisonWithoutAnAnswer(scenario: Scenario): Promise<void> {
+  const [a, b] = [await scenario.start('a'), await scenario.start('b')];
+  await scenario.append(a, await scenario.open(a, 's'));
+  a.process.crash();
+  scenario.world.bucketScript.add({
+    ...creates('poison'),
+    times: 3,
+    fate: { kind: 'error', status: 409 },
+  });
+  await scenario.append(b, await scenario.open(b, 's'));
+}
+
 /** The barrier of a fencer that died stands far above the end. */
 export async function barrierOfTheDead(scenario: Scenario): Promise<void> {
   const [a, b] = [await scenario.start('a'), await scenario.start('b')];

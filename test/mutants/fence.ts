@@ -8,6 +8,7 @@ import {
   crashWithAHole,
   crashWithOneCopy,
   foreignFlightAboveTheEnd,
+  poisonWithoutAnAnswer,
   twoFencersAtOnce,
 } from './fence-scripts.ts';
 
@@ -62,6 +63,21 @@ export const FENCE_MUTANTS: readonly Mutant[] = [
       },
     ],
     killer: { by: 'storm', seedsMax: 60 },
+  },
+  {
+    name: 'poison whose answer was lost counts as poison',
+    invariant: 'F1',
+    edits: [
+      {
+        file: 'src/protocol/fence.ts',
+        find: "if (outcome === 'failed') row = { ...row, avoid: row.avoid | (1 << bucket) };",
+        replace: [
+          "if (outcome === 'failed' && !isRepair) row = withCell(row, bucket, SEEN_POISON);",
+          "  else if (outcome === 'failed') row = { ...row, avoid: row.avoid | (1 << bucket) };",
+        ].join('\n'),
+      },
+    ],
+    killer: { by: 'script', script: poisonWithoutAnAnswer },
   },
   {
     name: 'the cut is published one slot low',

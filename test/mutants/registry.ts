@@ -16,7 +16,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...MODEL_MUTANTS,
 ];
 
-/** Breaks that are wanted and cannot be made, because what they would break does not exist. */
+/** Breaks that are wanted and cannot be made: what they would break does not exist, or decides nothing. */
 export const NOT_YET: readonly { readonly what: string; readonly why: string }[] = [
   {
     what: 'a target is deleted although an index page names it, or by its record alone',
@@ -25,5 +25,9 @@ export const NOT_YET: readonly { readonly what: string; readonly why: string }[]
   {
     what: 'flights are deleted before the checkpoint that passes them is durable',
     why: 'only generations delete flights below a checkpoint; the model plays it for a fence (P)',
+  },
+  {
+    what: 'a walk takes a bucket that does not answer for an empty one',
+    why: 'absence decides nothing in a walk: it chooses what is tried, and poison counts by the answer of its bucket; where an absence does decide, in a confirmation, the break is a mutant (L1)',
   },
 ];
