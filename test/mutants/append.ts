@@ -21,7 +21,8 @@ const MINT = 'actors/mint.ts';
 const CREATE_RECORD = `  const put = await conditionalPut(
     metastore,
     {
-      key: epochKey(request.star, epoch),`;
+      key,
+      expected: 'absent',`;
 
 export const APPEND_MUTANTS: readonly Mutant[] = [
   {
@@ -77,9 +78,9 @@ export const APPEND_MUTANTS: readonly Mutant[] = [
       },
       {
         file: MINT,
-        find: "  return { record: { ...draft, attempt: '' }, version: put.version };",
+        find: "if (put.kind === 'applied') return { record",
         replace:
-          "  await takeNumber(ports, request, options);\n  return { record: { ...draft, attempt: '' }, version: put.version };",
+          "if (put.kind === 'applied') await takeNumber(ports, request, options);\n  if (put.kind === 'applied') return { record",
       },
     ],
     killer: { by: 'script', script: crashBetweenTheTwoWritesOfAMint },
