@@ -8,6 +8,9 @@ const shared = {
   expect: { poll: { timeout: 10_000 } },
 } as const;
 
+/** Each starts processes of its own for all cores. */
+const PROOFS = ['test/sim/storm.sim.test.ts', 'test/mutants/known.sim.test.ts'];
+
 export default defineConfig({
   test: {
     reporters: ['default', './test/support/closing-line.reporter.ts'],
@@ -17,7 +20,17 @@ export default defineConfig({
           ...shared,
           name: 'source',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/{dist,cli,kill}/**', '**/node_modules/**'],
+          exclude: ['test/{dist,cli,kill}/**', ...PROOFS, '**/node_modules/**'],
+        },
+      },
+      {
+        // Both cores for minutes: after everything that looks at a clock.
+        test: {
+          ...shared,
+          name: 'proofs',
+          include: PROOFS,
+          fileParallelism: false,
+          sequence: { groupOrder: 1 },
         },
       },
       {
