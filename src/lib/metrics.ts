@@ -86,6 +86,11 @@ export class Metrics {
     this.#gauges.set(name, read);
   }
 
+  /** One gauge as it is now; undefined when nobody registered it. */
+  readGauge(name: string): number | undefined {
+    return this.#gauges.get(name)?.();
+  }
+
   snapshot(): MetricsSnapshot {
     return {
       counters: toObject(this.#counters, (counter) => counter.value),

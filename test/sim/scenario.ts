@@ -6,6 +6,7 @@ import { sleep } from '../../src/lib/wait.ts';
 import { parsePreamble, type SlotObjectKind } from '../../src/format/preamble.ts';
 import { resolveSettings, type EngineSettings } from '../../src/protocol/settings.ts';
 import type { BucketCall } from '../../src/testing/bucket-fates.ts';
+import type { History } from '../../src/testing/history.ts';
 import { SimulatedPeers } from '../../src/testing/simulated-peers.ts';
 import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
 import type { World } from '../../src/testing/world.ts';
@@ -20,6 +21,7 @@ export interface ScenarioOptions {
   readonly settings?: Omit<EngineSettings, 'star'>;
   readonly mutate?: HarnessOptions['mutate'];
   readonly rules?: HarnessOptions['rules'];
+  readonly history?: History;
   /** Stands between callers and a stream. */
   readonly wrapStream?: HarnessOptions['wrapStream'];
   /** Engines forward to each other. */
@@ -45,6 +47,7 @@ export class Scenario {
       replay: 'npx vitest run --config test/vitest.config.ts test/sim',
       mutate: options.mutate,
       rules: options.rules,
+      ...(options.history === undefined ? {} : { history: options.history }),
     });
     this.peers = new SimulatedPeers(this.harness.world.scheduler);
   }

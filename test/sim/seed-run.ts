@@ -35,6 +35,9 @@ export async function runSeed(
   { lines, twice }: { readonly lines: number; readonly twice: boolean },
 ): Promise<SeedReport> {
   const began = performance.now();
+  // Stacks cost a lot where faults are common; the second run of a failure has them.
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
   const nothing = { seed, hash: '', steps: 0, virtualMillis: 0, totals: {}, outcomes: {} };
   try {
     const { hash, steps, virtualMillis, counters } = await runStorm(seed);
@@ -46,8 +49,11 @@ export async function runSeed(
     const report = { seed, hash, steps, virtualMillis, millis, totals, outcomes };
     return twice ? { ...report, isSame: (await runStorm(seed)).hash === hash } : report;
   } catch (error) {
+    Error.stackTraceLimit = stackTraceLimit;
     const violation = await explain(seed, lines, error);
     return { ...nothing, millis: performance.now() - began, violation };
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
 }
 

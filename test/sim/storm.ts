@@ -150,8 +150,7 @@ async function watchUndecided({ world, clock, counters }: Harness): Promise<void
   for (;;) {
     await sleep(clock, 200);
     for (const { name, metrics } of world.living) {
-      const { gauges } = metrics.snapshot();
-      counters.undecidedAge(name, gauges['fence.undecidedAgeMillis'] ?? 0);
+      counters.undecidedAge(name, metrics.readGauge('fence.undecidedAgeMillis') ?? 0);
     }
   }
 }
