@@ -47,6 +47,7 @@ const PACKAGES = {
   piscina: ['workers'],
   undici: ['adapters', 'server', 'inspect', 'cli'],
   lmdb: ['adapters'],
+  '@aws-sdk': ['adapters'],
   commander: ['cli'],
 };
 const INPUT_OUTPUT =

@@ -14,8 +14,9 @@ export type {
   ReleaseReport,
   ReleaseRequest,
 } from './engine/operator.ts';
-export { directoryComponents, memoryComponents } from './engine/components.ts';
+export { directoryComponents, memoryComponents, s3Components } from './engine/components.ts';
 export type { Components, DirectoryComponents, MemoryComponents } from './engine/components.ts';
+export type { S3Components } from './engine/s3-components.ts';
 export type * from './engine/api.ts';
 export type { ListenOptions } from './engine/forwarding/listen-options.ts';
 export { AssertionError } from './lib/assert.ts';

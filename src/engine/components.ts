@@ -7,6 +7,8 @@ import * as v from 'valibot';
 import { EngineError } from '../lib/errors.ts';
 import { optionError } from '../protocol/settings.ts';
 import { LIMITS } from '../protocol/limits.ts';
+import { checkDistinctS3, resolveS3Options, s3Options, s3Schema } from './s3-components.ts';
+import type { S3Components } from './s3-components.ts';
 
 /** Buckets and metastore in this process's memory; shared by engines that name the same id. */
 export interface MemoryComponents {
@@ -23,7 +25,7 @@ export interface DirectoryComponents {
   readonly buckets: readonly { readonly name: string; readonly path: string }[];
 }
 
-export type Components = MemoryComponents | DirectoryComponents;
+export type Components = MemoryComponents | DirectoryComponents | S3Components;
 
 const bucketCount = v.pipe(v.number(), v.safeInteger(), v.minValue(1), v.maxValue(LIMITS.buckets));
 const text = v.pipe(v.string(), v.minLength(1), v.maxLength(4_096));
@@ -79,6 +81,28 @@ export function directoryComponents(
   return { kind: 'directory', root, buckets };
 }
 
+/**
+ * Buckets on servers that speak S3 and keep `If-None-Match: *`, and an LMDB metastore on this machine.
+ * Every server is tried out when an engine opens, and refused with `BUCKET_REFUSED` if it does not
+ * keep the condition, keeps versions, or has a lifecycle rule that removes objects.
+ *
+ * @param options.buckets - in an order that is part of the set; each may have options of its own in
+ *   place of the common ones. `name` is how sets know a bucket: `s3://<bucket>/<prefix>` by default.
+ * @param options.region - `us-east-1` by default.
+ * @param options.endpoint - URL of the service; that of AWS in the region by default.
+ * @param options.addressing - `path` where there is an endpoint, `virtual` at AWS.
+ * @param options.credentials - names of environment variables, `AWS_ACCESS_KEY_ID` and so on by default, or
+ *   `{ from: 'chain' }`, which needs the package `@aws-sdk/credential-provider-node`.
+ * @param options.caFile - certificates (PEM) to trust instead of those of the system.
+ * @param options.metastore - `root` is the directory of the metastore; created when absent.
+ * @throws EngineError INVALID_OPTION
+ */
+export function s3Components(options: v.InferInput<typeof s3Options>): S3Components {
+  const components = resolveS3Options(parse(s3Options, options));
+  checkDistinctS3(components);
+  return components;
+}
+
 export function bucketCountOf(components: Components): number {
   return typeof components.buckets === 'number' ? components.buckets : components.buckets.length;
 }
@@ -100,12 +124,14 @@ const componentsSchema = v.variant('kind', [
       v.maxLength(LIMITS.buckets),
     ),
   }),
+  s3Schema,
 ]);
 
 /** Checks a descriptor that may have come from anywhere. */
 export function checkComponents(components: unknown): Components {
   const parsed = parse(componentsSchema, components);
   if (parsed.kind === 'directory') checkDistinct(parsed);
+  if (parsed.kind === 's3') checkDistinctS3(parsed);
   return parsed;
 }
 

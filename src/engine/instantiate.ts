@@ -1,5 +1,4 @@
 /** Turns component descriptors into ports, in the thread where the star runs. */
-import { access } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { EngineError } from '../lib/errors.ts';
 import { RoundTripMeter } from '../lib/round-trips.ts';
@@ -8,8 +7,8 @@ import { parseRecordValue, setRecord } from '../protocol/records.ts';
 import type { ResolvedSettings } from '../protocol/settings.ts';
 import { SILENT_LOG, type Log } from '../ports/log.ts';
 import type { BucketStore } from '../ports/bucket-store.ts';
-import type { Compute } from '../ports/compute.ts';
 import type { Metastore } from '../ports/metastore.ts';
+import type { Compute } from '../ports/compute.ts';
 import { DirectoryBucketStore } from '../adapters/directory/bucket-store.ts';
 import { LmdbMetastore } from '../adapters/lmdb/metastore.ts';
 import { MemoryBucketStore } from '../adapters/memory/bucket-store.ts';
@@ -22,6 +21,8 @@ import { pooledCompute } from '../workers/pool.ts';
 import type { StarPorts } from '../../actors/ports.ts';
 import type { Components, DirectoryComponents } from './components.ts';
 import { meteredBuckets, meteredMetastore } from './metered.ts';
+import { s3Stores } from './s3-stores.ts';
+import { checkPresent, isPresent, otherMetastore, type Stores } from './stores.ts';
 
 export interface Instantiated {
   readonly ports: StarPorts;
@@ -37,23 +38,12 @@ export interface InstantiateOptions {
   readonly mode: 'read' | 'write';
 }
 
-interface Stores {
-  readonly metastore: Metastore;
-  open(components: Components): Promise<readonly BucketStore[]>;
-  /** A bucket that an earlier set names and that is not configured any more, if it is still there. */
-  openNamed(name: string): Promise<BucketStore | undefined>;
-  close(): Promise<void>;
-}
-
 export async function instantiate(
   components: Components,
   settings: ResolvedSettings,
   options: InstantiateOptions,
 ): Promise<Instantiated> {
-  const stores =
-    components.kind === 'memory'
-      ? memoryStores(components.id)
-      : await directoryStores(components.root, options.mode);
+  const stores = await openStores(components, options.mode);
   const byName = new Map<string, BucketStore>();
   const roundTrips = settings.meterRoundTrips ? new RoundTripMeter() : undefined;
   const metered = roundTrips === undefined ? undefined : meteredBuckets(roundTrips);
@@ -95,6 +85,17 @@ export async function instantiate(
   }
 }
 
+function openStores(components: Components, mode: 'read' | 'write'): Promise<Stores> | Stores {
+  switch (components.kind) {
+    case 'memory':
+      return memoryStores(components.id);
+    case 'directory':
+      return directoryStores(components.root, mode);
+    case 's3':
+      return s3Stores(components.metastore.root, mode);
+  }
+}
+
 function computeOf(settings: ResolvedSettings): Compute {
   const { computeThreads: threads, computeThresholdBytes: thresholdBytes } = settings;
   return threads === 0 ? inlineCompute() : pooledCompute({ threads, thresholdBytes });
@@ -113,7 +114,7 @@ async function namesOfSets(metastore: Metastore): Promise<ReadonlySet<string>> {
 async function directoryStores(root: string, mode: 'read' | 'write'): Promise<Stores> {
   const directory = join(root, 'metastore');
   const readOnly = mode === 'read';
-  if (readOnly) await checkPresent(root, directory);
+  if (readOnly) await checkPresent('components.root', root, directory);
   const processes = systemProcesses();
   const buckets = new Map<
     string,
@@ -159,27 +160,6 @@ function checkSameRoot(components: Components, root: string): DirectoryComponent
     'components.root',
     components.kind === 'directory' ? components.root : components.kind,
     root,
-  );
-}
-
-function otherMetastore(option: string, value: string, expected: string): EngineError {
-  return new EngineError('INVALID_OPTION', 'a roll keeps the metastore: only buckets may change', {
-    details: { option, value, expected },
-  });
-}
-
-/** Looking at data creates none. */
-async function checkPresent(root: string, directory: string): Promise<void> {
-  if (await isPresent(directory)) return;
-  throw new EngineError('INVALID_OPTION', 'this directory holds no data', {
-    details: { option: 'components.root', value: root },
-  });
-}
-
-async function isPresent(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
   );
 }
 

@@ -22,6 +22,7 @@ import { deleteObject, deleteObjects } from './delete-objects.ts';
 import { listObjects } from './list-objects.ts';
 import { probeBucket } from './probe.ts';
 import { readObject } from './read-object.ts';
+import { checkRules } from './rules.ts';
 import { Signer } from './sigv4.ts';
 import { Window } from './window.ts';
 
@@ -172,7 +173,13 @@ export class S3BucketStore implements BucketStore {
   }
 
   async probe(options?: CallOptions): Promise<ProbeOutcome> {
-    return probeBucket(this, options);
+    const rules = await this.#others.run<ProbeOutcome>({
+      what: 'check',
+      signal: options?.signal,
+      work: (call) => checkRules(this.#context, call),
+      unknown,
+    });
+    return rules.kind === 'accepted' ? probeBucket(this, options) : rules;
   }
 
   close(): Promise<void> {

@@ -14,7 +14,7 @@ export interface FailureSite {
   readonly bucket: string;
   readonly endpoint: string;
   readonly region: string;
-  readonly call: 'create' | 'read' | 'delete' | 'list' | 'check';
+  readonly call: 'create' | 'read' | 'delete' | 'list' | 'check-versioning' | 'check-lifecycle';
 }
 
 interface Refusal {
@@ -145,7 +145,8 @@ const PERMISSIONS: Readonly<Record<FailureSite['call'], string>> = {
   read: 's3:GetObject and s3:ListBucket',
   delete: 's3:DeleteObject',
   list: 's3:ListBucket',
-  check: 's3:GetBucketVersioning and s3:GetLifecycleConfiguration',
+  'check-versioning': 's3:GetBucketVersioning',
+  'check-lifecycle': 's3:GetLifecycleConfiguration',
 };
 
 function unknown(

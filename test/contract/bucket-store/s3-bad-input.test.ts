@@ -147,6 +147,8 @@ describe('the probe', () => {
     ['s3:PutObject', 's3:PutObject'],
     ['s3:GetObject', 's3:GetObject and s3:ListBucket'],
     ['s3:DeleteObjects', 's3:DeleteObject'],
+    ['s3:GetBucketVersioning', 's3:GetBucketVersioning'],
+    ['s3:GetLifecycleConfiguration', 's3:GetLifecycleConfiguration'],
   ])('refuses where %s is not permitted', async (denied, permission) => {
     server.denied.add(denied);
     const store = await fixture.open();
@@ -154,6 +156,77 @@ describe('the probe', () => {
       kind: 'refused',
       cause: { code: 'BUCKET_REFUSED', details: { setting: 'permission', permission } },
     });
+  });
+
+  it.each(['Enabled', 'Suspended'] as const)(
+    'refuses a bucket whose versioning is %s',
+    async (versioning) => {
+      server.bucket().versioning = versioning;
+      const store = await fixture.open();
+      expect(await store.probe()).toMatchObject({
+        kind: 'refused',
+        cause: { code: 'BUCKET_REFUSED', details: { setting: 'versioning', value: versioning } },
+      });
+    },
+  );
+
+  const rule = (inside: string, prefix = '', status = 'Enabled'): string =>
+    `<Rule><ID>r1</ID><Filter><Prefix>${prefix}</Prefix></Filter><Status>${status}</Status>${inside}</Rule>`;
+  const expiring = '<Expiration><Days>30</Days></Expiration>';
+  const aborting =
+    '<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation></AbortIncompleteMultipartUpload>';
+  const archiving = (to: string): string =>
+    `<Transition><Days>1</Days><StorageClass>${to}</StorageClass></Transition>`;
+  const markers =
+    '<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>';
+
+  it.each([
+    ['everything', rule(expiring)],
+    ['its prefix', rule(expiring, 'logs/')],
+    ['a part of its prefix', rule(expiring, 'logs/main/')],
+    ['what its prefix is in', rule(expiring, 'lo')],
+    ['the last of several', rule(aborting) + rule(expiring, 'other/') + rule(archiving('GLACIER'))],
+  ])('refuses a lifecycle rule that removes %s', async (_, lifecycle) => {
+    server.bucket().lifecycle = lifecycle;
+    const store = await fixture.open({ prefix: 'logs/' });
+    expect(await store.probe()).toMatchObject({
+      kind: 'refused',
+      cause: { code: 'BUCKET_REFUSED', details: { setting: 'lifecycle', value: 'r1' } },
+    });
+    expect(server.requestsFor('probe')).toEqual([]);
+  });
+
+  it.each([
+    ['of another prefix', rule(expiring, 'other/')],
+    ['that is off', rule(expiring, '', 'Disabled')],
+    ['that ends uploads', rule(aborting)],
+    ['that moves to a class that can be read', rule(archiving('STANDARD_IA'))],
+    ['for markers', rule(markers)],
+  ])('accepts a lifecycle rule %s', async (_, lifecycle) => {
+    server.bucket().lifecycle = lifecycle;
+    const store = await fixture.open({ prefix: 'logs/' });
+    expect(await store.probe()).toEqual({ kind: 'accepted' });
+  });
+
+  it.each(['versioning', 'lifecycle'])(
+    'takes a server that knows no %s as one without',
+    async (of) => {
+      server.faults.add({
+        when: ({ query }) => query.has(of),
+        fault: { kind: 'answer', status: 501, code: 'NotImplemented' },
+      });
+      const store = await fixture.open();
+      expect(await store.probe()).toEqual({ kind: 'accepted' });
+    },
+  );
+
+  it('is not misled by pages of a proxy', async () => {
+    server.faults.add({
+      when: ({ key }) => key === '',
+      fault: { kind: 'answer', status: 200, body: '<html></html>' },
+    });
+    const store = await fixture.open();
+    expect(await store.probe()).toMatchObject({ kind: 'unknown' });
   });
 
   it('accepts a server that tells losers only of a conflict', async () => {
@@ -183,6 +256,6 @@ describe('a store opened to read only', () => {
     const outcomes = [await store.createOnly('a/2', pattern(1, 5)), await store.probe()];
     expect(outcomes.map(({ kind }) => kind)).toEqual(['refused', 'refused']);
     expect((await store.delete('a/1')).kind).toBe('unknown');
-    expect(server.log).toHaveLength(before);
+    expect(server.log.slice(before).every(({ method }) => method === 'GET')).toBe(true);
   });
 });

@@ -33,6 +33,7 @@ describe('a layer does not import', () => {
     ['machines/a.ts', '../src/ports/clock.ts'],
     ['machines/a.ts', 'node:crypto'],
     ['machines/a.ts', 'piscina'],
+    ['src/engine/a.ts', '@aws-sdk/credential-provider-node'],
     ['machines/a.ts', 'undici'],
     ['machines/a.ts', 'lmdb'],
     ['src/workers/a.ts', '../../actors/fence.actor.ts'],

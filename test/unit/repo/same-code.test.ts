@@ -21,6 +21,8 @@ const BEYOND_HOST: Readonly<Record<string, string>> = {
   'src/engine/create.ts': 'the public entry: builds ports from descriptors, then host.ts',
   'src/engine/instantiate.ts': 'opens adapters; a world brings ports of its own',
   'src/engine/metered.ts': 'counts calls of adapters',
+  'src/engine/s3-stores.ts': 'opens adapters',
+  'src/engine/stores.ts': 'what opens adapters shares',
   'src/engine/forwarding/listen-options.ts': 'options of a listener; a world has its own network',
   'src/engine/read-only.ts': 'a reader without a lease writes nothing',
   'src/engine/slot-views.ts': 'of the reader without a lease',
