@@ -20,7 +20,7 @@ export default defineConfig({
           ...shared,
           name: 'source',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/{dist,cli,kill}/**', ...PROOFS, '**/node_modules/**'],
+          exclude: ['test/{dist,cli,kill,services}/**', ...PROOFS, '**/node_modules/**'],
         },
       },
       {
