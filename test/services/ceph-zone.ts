@@ -17,19 +17,32 @@ export interface CephZone {
   stop(): Promise<void>;
 }
 
+let nextDaemonPorts = 17_000;
 const DAEMONS = ['client.rgw', 'osd.0', 'mon.a'];
 const CREDENTIALS = { accessKeyId: 'test', secretAccessKey: 'testtesttest' };
 
+/** Daemons that race each other at their start may die of it: then all of it is begun again. */
 export async function startCephZone(ceph: Ceph): Promise<CephZone> {
+  for (let left = 2; ; left--) {
+    try {
+      return await startOnce(ceph);
+    } catch (error) {
+      if (left === 0) throw error;
+    }
+  }
+}
+
+async function startOnce(ceph: Ceph): Promise<CephZone> {
   const folder = await mkdtemp(join(tmpdir(), 'asterlog-zone-'));
   const [gatewayPort, monitorPort] = [await freePort(), await freePort()];
+  const daemonPorts = (nextDaemonPorts += 100);
   const [cluster, store] = [randomUUID(), randomUUID()];
   const file = (name: string): string => join(folder, name);
   for (const name of ['mon', 'osd', 'rgw']) await mkdir(file(name));
   await writeFile(file('keyring'), '');
   await writeFile(
     file('ceph.conf'),
-    configuration(ceph, { folder, cluster, monitorPort, gatewayPort }),
+    configuration(ceph, { folder, cluster, monitorPort, gatewayPort, daemonPorts }),
   );
   const env = { ...ceph.environment, CEPH_CONF: file('ceph.conf') };
   const call = (program: string, ...args: string[]) => run(program, args, { env, timeout: 30_000 });
@@ -77,10 +90,12 @@ interface Place {
   readonly cluster: string;
   readonly monitorPort: number;
   readonly gatewayPort: number;
+  /** The first of a range that no other zone uses: daemons of two would take each other for their own. */
+  readonly daemonPorts: number;
 }
 
 function configuration({ libraries }: Ceph, place: Place): string {
-  const { folder, cluster, monitorPort, gatewayPort } = place;
+  const { folder, cluster, monitorPort, gatewayPort, daemonPorts } = place;
   return `[global]
 fsid = ${cluster}
 mon_host = v1:127.0.0.1:${monitorPort}
@@ -90,6 +105,8 @@ auth_client_required = none
 public_addr = 127.0.0.1
 cluster_addr = 127.0.0.1
 ms_bind_msgr2 = false
+ms_bind_port_min = ${daemonPorts}
+ms_bind_port_max = ${daemonPorts + 90}
 run_dir = ${folder}
 admin_socket = ${folder}/$name.asok
 pid_file = ${folder}/$name.pid
