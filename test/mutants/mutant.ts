@@ -2,10 +2,11 @@
  * Mutants: deliberate breaks of the product's rules, each of which a checker, an assertion or the
  * model must notice. `npm run mutants` plays them all; a survivor says that the proof has a hole.
  *
- * A mutant is an edit of a source file. The product has no switch for it: every mutant runs in a
- * process of its own over a temporary copy of the tree, in which `find`, which must occur exactly once
- * in `file`, became `replace`. When the product changes so that `find` is not there any more, the run
- * says which mutant must be brought up to date.
+ * A mutant is an edit of a source file. The product has no switch for it, but for the rules that its
+ * walk is handed (`FenceRules` in src/protocol/fence-state.ts), which only variations of the model
+ * exchange. Every mutant runs in a process of its own over a temporary copy of the tree, in which
+ * `find`, which must occur exactly once in `file`, became `replace`. When the product changes so that
+ * `find` is not there any more, the run says which mutant must be brought up to date.
  *
  * To add one:
  * 1. Break the rule in the product in the way in which a programmer would, the smaller the better, and

@@ -1,6 +1,7 @@
 /** Every mutant. How to add one: mutant.ts. */
 import { APPEND_MUTANTS } from './append.ts';
 import { FENCE_MUTANTS } from './fence.ts';
+import { IDENTITY_MUTANTS } from './identity.ts';
 import { LEADERSHIP_MUTANTS } from './leadership.ts';
 import { MODEL_MUTANTS } from './model.ts';
 import type { Mutant } from './mutant.ts';
@@ -10,6 +11,7 @@ import { SERVING_MUTANTS } from './serving.ts';
 export const MUTANTS: readonly Mutant[] = [
   ...APPEND_MUTANTS,
   ...FENCE_MUTANTS,
+  ...IDENTITY_MUTANTS,
   ...ROW_MUTANTS,
   ...LEADERSHIP_MUTANTS,
   ...SERVING_MUTANTS,
@@ -29,5 +31,9 @@ export const NOT_YET: readonly { readonly what: string; readonly why: string }[]
   {
     what: 'a walk takes a bucket that does not answer for an empty one',
     why: 'absence decides nothing in a walk: it chooses what is tried, and poison counts by the answer of its bucket; where an absence does decide, in a confirmation, the break is a mutant (L1)',
+  },
+  {
+    what: 'a break of bucket identity that a storm kills',
+    why: 'storms wipe no bucket: a wipe is for ever, and beside an outage a fence may rightly stay undecided for ever, so that nothing could be asked of the end; scripts wipe buckets (identity-scripts.ts), the model empties one at every step',
   },
 ];
