@@ -11,6 +11,9 @@ const shared = {
 /** Each starts processes of its own for all cores. */
 const PROOFS = ['test/sim/storm.sim.test.ts', 'test/mutants/known.sim.test.ts'];
 
+/** What one Node shows for all: states, histories and decoders by the thousand. */
+const SEARCHES = ['test/{model,linearize,fuzz}/**/*.test.ts'];
+
 export default defineConfig({
   test: {
     reporters: ['default', './test/support/closing-line.reporter.ts'],
@@ -20,9 +23,15 @@ export default defineConfig({
           ...shared,
           name: 'source',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/{dist,cli,kill,services}/**', ...PROOFS, '**/node_modules/**'],
+          exclude: [
+            'test/{dist,cli,kill,services}/**',
+            ...PROOFS,
+            ...SEARCHES,
+            '**/node_modules/**',
+          ],
         },
       },
+      { test: { ...shared, name: 'searches', include: SEARCHES } },
       {
         // Both cores for minutes: after everything that looks at a clock.
         test: {
