@@ -76,6 +76,8 @@ test('titles are found in every form in which tests are written', () => {
     'it.skipIf(x).each(y)(`of ${name}`, () => {});',
     "describe('no test', () => { it('within', f, 60_000); });",
     "other('no test either');",
+    "it.skip('never', f); test.todo('later'); it.skip.each([1])('never %i', f);",
+    "test.fails('must fail', f); describe.skip('none', () => { it('in none', f); });",
   ].join('\n');
   expect(testTitles('x.ts', code)).toEqual(['plain', 'with %i', 'of ${name}', 'within']);
 });
