@@ -20,6 +20,8 @@ export interface ModelCase {
   readonly floor?: readonly string[];
   /** Only in `npm run model`, not among the tests. */
   readonly slow?: boolean;
+  /** So large that `npm run model` explores it with `--slow` only; the most states it may take. */
+  readonly statesMax?: number;
 }
 
 /** One slot a wave and the narrowest probes: what the walk decides, not how fast it gets there. */
@@ -99,15 +101,52 @@ export const HOLDING: readonly ModelCase[] = [
     slow: true,
   },
   {
+    name: 'one bucket, four slots deleted below the checkpoint',
+    bounds: { ...K1, slots: 4, fencers: 2, trim: true },
+    floor: ['restart', 'adopt', 'delete', 'published'],
+    statesMax: 16_000_000,
+  },
+  {
     name: 'watermarks, slots deleted below the checkpoint',
     bounds: { ...K3, slots: 2, fencers: 1, trim: true, watermark: true },
     floor: [...walked, 'delete', 'restart'],
     slow: true,
   },
   {
+    name: 'watermarks, settled and swept under a walk',
+    bounds: { ...K3, slots: 2, fencers: 1, sweep: true, watermark: true },
+    floor: [...walked, 'settle', 'delete'],
+    slow: true,
+  },
+  {
+    name: 'watermarks, poison ahead of the walk',
+    bounds: { ...K3, slots: 2, fencers: 1, barrier: true, watermark: true },
+    floor: [...walked, 'barrier'],
+    slow: true,
+  },
+  {
+    name: 'watermarks, one bucket is wiped',
+    bounds: {
+      ...K3,
+      slots: 2,
+      fencers: 1,
+      wipe: true,
+      writerChecksIdentity: true,
+      watermark: true,
+    },
+    floor: [...walked, 'wipe'],
+    slow: true,
+  },
+  {
     name: 'poison ahead of the walk',
     bounds: { ...K3, slots: 2, fencers: 1, barrier: true },
     floor: [...walked, 'barrier'],
+    slow: true,
+  },
+  {
+    name: 'poison ahead of two walks',
+    bounds: { ...K3, slots: 1, fencers: 2, barrier: true },
+    floor: [...walked, 'barrier', 'recorded', 'conflict'],
     slow: true,
   },
   {
@@ -120,6 +159,11 @@ export const HOLDING: readonly ModelCase[] = [
     name: 'settled and swept under a walk',
     bounds: { ...K3, slots: 1, fencers: 2, sweep: true },
     floor: [...walked, 'settle', 'delete', 'adopt'],
+  },
+  {
+    name: 'two slots, settled and swept under a walk',
+    bounds: { ...K3, slots: 2, fencers: 1, sweep: true },
+    floor: [...walked, 'settle', 'delete'],
   },
   {
     name: 'one bucket does not answer',
@@ -227,7 +271,7 @@ export function runCase(each: ModelCase): CaseOutcome {
     },
     revalidates: each.revalidates ?? true,
   });
-  const run = explore(new ModelWorld(bounds, space), { statesMax: STATES_MAX });
+  const run = explore(new ModelWorld(bounds, space), { statesMax: each.statesMax ?? STATES_MAX });
   if (breaks !== undefined) {
     const fits = run.verdict === 'breaks' && breaks.test(run.violation ?? '');
     return { run, problem: fits ? undefined : `must break with ${breaks}: ${run.verdict}` };

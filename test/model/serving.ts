@@ -63,6 +63,8 @@ interface State {
   readonly named: number;
   readonly isAlive: boolean;
   readonly isRegistered: boolean;
+  /** A's newest epoch when a second process with its star's name minted one above it; 0: none did. */
+  readonly rival: number;
   readonly phase: 'lead' | 'finishing' | 'gone';
   readonly seenVersion: number;
   /** Poison in the first free slot of epochs 1 and 2: a bit mask of buckets. */
@@ -97,6 +99,7 @@ export class ServingSpace implements Space<State> {
       named: 1,
       isAlive: true,
       isRegistered: true,
+      rival: 0,
       phase: 'lead',
       seenVersion: 0,
       poison: [0, 0],
@@ -148,11 +151,18 @@ export class ServingSpace implements Space<State> {
     this.#take(state, to);
   }
 
-  /** The registry may end the lease whatever A does, and A may learn of it late or never. */
+  /**
+   * The registry may end the lease whatever A does, and A may learn of it late or never, and come
+   * back; or a second process takes the star's name.
+   */
   #lease(state: State, to: (label: string, change: Partial<State>) => void): void {
     if (state.isRegistered) to('expires lease', { isRegistered: false });
     if (this.#bounds.byLease === true && state.isAlive && !state.isRegistered)
       to('learns loss', { isAlive: false });
+    if (!state.isRegistered && state.rival === 0) {
+      to('registers again', { isRegistered: true, isAlive: true });
+    }
+    if (state.rival === 0) to('second process mints', { rival: state.own, isRegistered: false });
   }
 
   /** A appends, rolls, and enters its new epoch by a CAS once the old one is cut; or finishes. */
@@ -284,7 +294,7 @@ export class ServingSpace implements Space<State> {
 
   /** C: reads the record, fences what is not released, claims it, acknowledges. */
   #take(state: State, to: (label: string, change: Partial<State>) => void): void {
-    const { taker, version, takerVersion, takerEpoch, poison, own, isRegistered } = state;
+    const { taker, version, takerVersion, takerEpoch, poison, isRegistered } = state;
     switch (taker) {
       case 'idle':
         to('C reads', { taker: 'judge', takerVersion: version });
@@ -297,7 +307,7 @@ export class ServingSpace implements Space<State> {
         const verdict = judgeGate(recordOf(state), { ...tenureOf(9), star: 'c' });
         if (verdict.kind === 'released') to('C finds released', { taker: 'cas' });
         if (verdict.kind !== 'examine') return;
-        const facts = { head: own, registered: isRegistered, ownIncarnation: 'c' };
+        const facts = { head: headOf(state), registered: isRegistered, ownIncarnation: 'c' };
         const judged = judgePredecessor({ tenure: verdict.tenure, ...facts });
         if (judged === 'held') to('C defers', { taker: 'idle', takerVersion: -1 });
         else to('C fences', { taker: 'fence', takerEpoch: verdict.tenure.epoch });
@@ -320,6 +330,11 @@ export class ServingSpace implements Space<State> {
         if (!state.cAcked) to('C acknowledges', { cAcked: true });
     }
   }
+}
+
+/** The star's newest epoch, where A's own are numbered by themselves. */
+function headOf({ own, rival }: State): number {
+  return rival === own ? own + 1 : own;
 }
 
 function tenureOf(epoch: number): Tenure {

@@ -95,7 +95,10 @@ export const STREAM_CASES: readonly StreamCase[] = [
   {
     name: 'tail reads, one flight',
     run: serving(),
-    floor: ['request', 'wave', 'looks', 'answers', 'acknowledges', 'enters', 'lands', 'loses', 'C'],
+    floor: [
+      ...['request', 'wave', 'looks', 'answers', 'acknowledges', 'enters', 'lands', 'loses', 'C'],
+      ...['expires', 'registers', 'second'],
+    ],
     slow: true,
   },
   {
