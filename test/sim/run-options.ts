@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 
 export interface RunOptions {
   readonly from: number;
+  /** Infinite when only the time ends the run. */
   readonly seeds: number;
   /** Undefined: as long as it takes. */
   readonly minutes: number | undefined;
@@ -16,6 +17,9 @@ export interface RunOptions {
 
 export const USAGE =
   'npm run sim -- [--from SEED] [--seeds N] [--minutes M] [--workers N] [--lines N] [--keep-going] [--json] [--trace FILE]';
+
+/** Where neither their number nor a time is given. */
+const SEEDS = 100;
 
 const LIMITS: Readonly<Record<string, readonly [min: number, max: number, whole: boolean]>> = {
   from: [0, 2 ** 40, true],
@@ -31,7 +35,7 @@ export function runOptions(args: readonly string[]): RunOptions {
     args: [...args],
     options: {
       from: { type: 'string', default: '0' },
-      seeds: { type: 'string', default: '100' },
+      seeds: { type: 'string' },
       minutes: { type: 'string' },
       workers: { type: 'string', default: '2' },
       lines: { type: 'string', default: '400' },
@@ -49,9 +53,13 @@ export function runOptions(args: readonly string[]): RunOptions {
       `--${name} takes a ${whole ? 'whole ' : ''}number from ${min} to ${max}, not "${text}"`,
     );
   };
+  const seeds = (): number => {
+    if (values.seeds !== undefined) return number('seeds');
+    return values.minutes === undefined ? SEEDS : Number.POSITIVE_INFINITY;
+  };
   const options = {
     from: number('from'),
-    seeds: number('seeds'),
+    seeds: seeds(),
     minutes: values.minutes === undefined ? undefined : number('minutes'),
     workers: number('workers'),
     lines: number('lines'),

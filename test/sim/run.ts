@@ -34,7 +34,7 @@ function progress(tally: Tally, { seeds }: RunOptions, began: number): () => voi
     const now = performance.now();
     if (now - lastAt < (isTTY ? PROGRESS_MILLIS / 10 : PROGRESS_MILLIS * 5)) return;
     lastAt = now;
-    const text = `${tally.seeds} of ${seeds} seeds, ${perSecond(tally, now - began)} steps/s`;
+    const text = `${tally.seeds}${Number.isFinite(seeds) ? ` of ${seeds}` : ''} seeds, ${perSecond(tally, now - began)} steps/s`;
     process.stderr.write(isTTY ? `\r${text} ` : `${text}\n`);
   };
 }

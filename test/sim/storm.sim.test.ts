@@ -108,6 +108,12 @@ describe('npm run sim', () => {
     expect(stderr).toMatch(/^--seeds takes a whole number from 1 to \d+, not "many" .*\n$/);
   }, 60_000);
 
+  it('plays a hundred seeds, or as many as the time allows', () => {
+    expect(runOptions([]).seeds).toBe(100);
+    expect(runOptions(['--minutes', '60']).seeds).toBe(Number.POSITIVE_INFINITY);
+    expect(runOptions(['--minutes', '60', '--seeds', '7']).seeds).toBe(7);
+  });
+
   it.each([
     ['--from', '-1'],
     ['--from', '1.5'],
