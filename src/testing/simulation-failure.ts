@@ -5,6 +5,8 @@ export interface FailureContext {
   /** The shortest command that runs the same history again. */
   readonly replay: string;
   readonly history: History;
+  /** Events so far. */
+  readonly steps: number;
 }
 
 /** A simulation that broke a rule: says which seed, how to see it again and what happened last. */
@@ -16,6 +18,10 @@ export class SimulationFailure extends Error {
   readonly seed: number;
   readonly replay: string;
   readonly trace: readonly string[];
+  /** Of the history up to the failure: another one means that the seed did not decide all. */
+  readonly hash: string;
+  /** Events up to the failure. */
+  readonly steps: number;
 
   /** @param rule - the broken invariant or limit, for example `A1` or `step-limit`. */
   constructor(rule: string, summary: string, context: FailureContext, cause?: unknown) {
@@ -36,6 +42,8 @@ export class SimulationFailure extends Error {
     this.seed = context.seed;
     this.replay = context.replay;
     this.trace = trace;
+    this.hash = context.history.hash;
+    this.steps = context.steps;
   }
 }
 

@@ -43,9 +43,11 @@ function perSecond({ steps }: Tally, millis: number): number {
   return Math.round((steps * 1000) / Math.max(1, millis));
 }
 
-function describeViolation({ seed, rule, message, replay, trace }: Violation): string {
+function describeViolation(violation: Violation): string {
+  const { seed, rule, message, hash, steps, replay, trace } = violation;
   return [
     `seed ${seed} breaks ${rule}: ${message}`,
+    `hash ${hash} after ${steps} steps`,
     `replay: ${replay}`,
     `the last ${trace.length} lines of its history:`,
     ...trace.map((line) => `  ${line}`),

@@ -7,9 +7,12 @@ import { runStorm } from './storm.ts';
 
 export interface Violation {
   readonly seed: number;
-  /** The broken invariant or limit; `error` when something else was thrown. */
+  /** The broken invariant or limit; `error` when something else was thrown, `process` when none answered. */
   readonly rule: string;
   readonly message: string;
+  /** Hash and events of the history up to the failure; empty and 0 when its process told nothing. */
+  readonly hash: string;
+  readonly steps: number;
   /** The shortest command that plays it again. */
   readonly replay: string;
   readonly trace: readonly string[];
@@ -29,48 +32,91 @@ export interface SeedReport {
   readonly violation?: Violation;
 }
 
+interface SeedOptions {
+  /** Lines that the trace of a violation keeps. */
+  readonly lines: number;
+  readonly twice: boolean;
+  /** What is played. */
+  readonly storm?: typeof runStorm;
+}
+
 /** Plays one seed; a violation is part of the answer. */
 export async function runSeed(
   seed: number,
-  { lines, twice }: { readonly lines: number; readonly twice: boolean },
+  { lines, twice, storm = runStorm }: SeedOptions,
 ): Promise<SeedReport> {
   const began = performance.now();
   // Stacks cost a lot where faults are common; the second run of a failure has them.
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
-  const nothing = { seed, hash: '', steps: 0, virtualMillis: 0, totals: {}, outcomes: {} };
+  const history = new History();
   try {
-    const { hash, steps, virtualMillis, counters } = await runStorm(seed);
+    const { hash, steps, virtualMillis, counters } = await storm(seed, { history });
     const totals = Object.fromEntries(
       Object.entries(counters.counts).filter(([, count]) => count > 0),
     );
     const millis = performance.now() - began;
     const { outcomes } = counters;
     const report = { seed, hash, steps, virtualMillis, millis, totals, outcomes };
-    return twice ? { ...report, isSame: (await runStorm(seed)).hash === hash } : report;
+    if (!twice) return report;
+    const kept = new History({ keepLines: lines });
+    return await storm(seed, { history: kept }).then(
+      (again) => ({ ...report, isSame: again.hash === hash }),
+      (again: unknown) => {
+        const failure = failureOf(again, kept);
+        const message = `${failure.message} (the first run of the seed did not fail)`;
+        const violation = { ...failure, message, seed, replay: replayOf(seed) };
+        return { ...report, isSame: false, violation };
+      },
+    );
   } catch (error) {
     Error.stackTraceLimit = stackTraceLimit;
-    const violation = await explain(seed, lines, error);
-    return { ...nothing, millis: performance.now() - began, violation };
+    const first = failureOf(error, history);
+    const kept = new History({ keepLines: lines });
+    const second = await storm(seed, { history: kept }).then(
+      () => undefined,
+      (again: unknown) => failureOf(again, kept),
+    );
+    return { ...failed(seed, first, second), millis: performance.now() - began };
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
   }
 }
 
-/** The seed once more, with lines kept, for a trace that can be read. */
-async function explain(seed: number, lines: number, error: unknown): Promise<Violation> {
-  const again: unknown = await runStorm(seed, { history: new History({ keepLines: lines }) }).then(
-    () => error,
-    (second: unknown) => second,
-  );
-  const replay = `npm run sim -- --from ${seed} --seeds 1`;
-  if (again instanceof SimulationFailure) {
-    const { rule, summary, trace } = again;
-    return { seed, rule, message: summary, replay, trace };
+type Failure = Pick<Violation, 'rule' | 'message' | 'hash' | 'steps' | 'trace'>;
+
+function failureOf(error: unknown, history: History): Failure {
+  if (error instanceof SimulationFailure) {
+    const { rule, summary, hash, steps, trace } = error;
+    return { rule, message: summary, hash, steps, trace };
   }
-  const message = again instanceof Error ? (again.stack ?? again.message) : String(again);
-  return { seed, rule: 'error', message, replay, trace: [] };
+  const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return { rule: 'error', message, hash: history.hash, steps: 0, trace: history.trace() };
 }
+
+/** A failure, told by its second run: the one with stacks and with as many lines as were asked for. */
+function failed(
+  seed: number,
+  first: Failure,
+  second: Failure | undefined,
+): Omit<SeedReport, 'millis'> {
+  const isSame = first.rule === second?.rule && first.hash === second.hash;
+  const told = isSame ? second : first;
+  const other = second === undefined ? 'did not fail' : `broke ${second.rule}: ${second.message}`;
+  const message = isSame ? told.message : `${told.message} (the second run of the seed ${other})`;
+  const { hash, steps } = told;
+  const violation = { ...told, message, seed, replay: replayOf(seed) };
+  return { seed, hash, steps, virtualMillis: 0, totals: {}, outcomes: {}, isSame, violation };
+}
+
+/** The process that played the seed ended, or answered no more. */
+export function lostSeed(seed: number, message: string, millis: number): SeedReport {
+  const nothing = { seed, hash: '', steps: 0 };
+  const violation = { ...nothing, rule: 'process', message, replay: replayOf(seed), trace: [] };
+  return { ...nothing, virtualMillis: 0, millis, totals: {}, outcomes: {}, violation };
+}
+
+const replayOf = (seed: number): string => `npm run sim -- --from ${seed} --seeds 1`;
 
 /** Sums of many reports. */
 export class Tally {
