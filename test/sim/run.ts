@@ -1,4 +1,5 @@
 /** Plays seeds until one breaks a rule: `npm run sim -- --from 1 --seeds 1000 [--minutes 10] [--json]`. */
+import { constants } from 'node:os';
 import { belowFloor, floorsOf, FLOORS_FROM } from './floors.ts';
 import { runOptions, USAGE, type RunOptions } from './run-options.ts';
 import { runSeeds } from './seed-pool.ts';
@@ -20,10 +21,29 @@ function readOptions(): RunOptions | undefined {
   }
 }
 
-async function writeTrace({ from, lines }: RunOptions, path: string): Promise<void> {
-  const file = new TraceFile(path, lines);
-  await runStorm(from, { history: file }).catch(() => undefined);
-  file.close();
+/** The first signal ends the run with what it came to so far; the second one ends the process. */
+class Stop {
+  readonly #controller = new AbortController();
+  by: NodeJS.Signals | undefined;
+
+  constructor() {
+    for (const each of ['SIGINT', 'SIGTERM'] as const) process.on(each, this.#heard);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Signals end the process again. */
+  release(): void {
+    for (const each of ['SIGINT', 'SIGTERM'] as const) process.off(each, this.#heard);
+  }
+
+  readonly #heard = (by: NodeJS.Signals): void => {
+    this.by = by;
+    this.release();
+    this.#controller.abort();
+  };
 }
 
 /** On a terminal one line that is written over, elsewhere a plain line now and then. */
@@ -54,15 +74,17 @@ function describeViolation(violation: Violation): string {
   ].join('\n');
 }
 
-async function main(options: RunOptions): Promise<void> {
+async function main(options: RunOptions, trace: TraceFile | undefined): Promise<void> {
   const { from, seeds, minutes, workers, lines, json, keepGoing } = options;
   const began = performance.now();
   const tally = new Tally();
   const tell = progress(tally, options, began);
+  const stop = new Stop();
   let hash = '';
   await runSeeds({
     ...{ from, seeds, workers, lines, keepGoing },
     twiceEvery: TWICE_EVERY,
+    signal: stop.signal,
     endAt: minutes === undefined ? Number.POSITIVE_INFINITY : began + minutes * 60_000,
     onReport: (report) => {
       tally.add(report);
@@ -71,17 +93,18 @@ async function main(options: RunOptions): Promise<void> {
       if (report.violation !== undefined) console.error(describeViolation(report.violation));
     },
   });
+  stop.release();
   if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
   const millis = performance.now() - began;
   // What was stopped early is no measure of what is reached.
   const isWhole = tally.violations.length === 0 && tally.seeds >= FLOORS_FROM;
   const low = isWhole ? belowFloor(tally.totals, tally.seeds) : [];
-  if (options.trace !== undefined) await writeTrace(options, options.trace);
   if (json) {
     const { steps, outcomes, virtualMillis, ranTwice } = tally;
     const result = {
       from,
       seeds: tally.seeds,
+      stoppedBy: stop.by,
       steps,
       violations: tally.violations,
       floors: floorsOf(tally.totals, tally.seeds),
@@ -95,10 +118,16 @@ async function main(options: RunOptions): Promise<void> {
       outcomes,
     };
     console.log(JSON.stringify(result));
-  } else report(tally, millis, low);
+  } else {
+    if (stop.by !== undefined) console.log(`stopped by ${stop.by}`);
+    report(tally, millis, low);
+  }
   if (!json && tally.seeds === 1) console.log(`hash: ${hash}`);
   const isGood = tally.violations.length === 0 && tally.different.length === 0 && low.length === 0;
-  process.exitCode = isGood ? 0 : 1;
+  process.exitCode = isGood ? (stop.by === undefined ? 0 : 128 + constants.signals[stop.by]) : 1;
+  if (trace === undefined) return;
+  if (stop.by === undefined) await runStorm(from, { history: trace }).catch(() => undefined);
+  trace.close();
 }
 
 function report(tally: Tally, millis: number, low: readonly string[]): void {
@@ -119,5 +148,19 @@ function report(tally: Tally, millis: number, low: readonly string[]): void {
     console.log(`  seed ${seed}: ${rule}: ${message}`);
 }
 
+/** @returns false when it cannot be written. */
+function openTrace({ trace, lines }: RunOptions): TraceFile | undefined | false {
+  try {
+    return trace === undefined ? undefined : new TraceFile(trace, lines);
+  } catch (error) {
+    console.error(`--trace: ${(error as Error).message}`);
+    process.exitCode = 2;
+    return false;
+  }
+}
+
 const options = readOptions();
-if (options !== undefined) await main(options);
+if (options !== undefined) {
+  const trace = openTrace(options);
+  if (trace !== false) await main(options, trace);
+}

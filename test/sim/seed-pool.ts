@@ -1,7 +1,7 @@
 /** Plays seeds in processes of their own, as many at once as there are cores to use. */
 import { fork, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
-import type { SeedReport } from './seed-run.ts';
+import { lostSeed, type SeedReport } from './seed-run.ts';
 
 export interface PoolOptions {
   readonly from: number;
@@ -16,6 +16,12 @@ export interface PoolOptions {
   readonly onReport: (report: SeedReport) => void;
   /** Goes on after a violation. */
   readonly keepGoing: boolean;
+  /** Ends the run at once; the seeds under way are not reported. */
+  readonly signal?: AbortSignal;
+  /** A seed that takes longer than this runs in circles. */
+  readonly silenceMillis?: number;
+  /** What a process runs. */
+  readonly script?: string;
 }
 
 export interface SeedOrder {
@@ -24,13 +30,17 @@ export interface SeedOrder {
   readonly twice: boolean;
 }
 
-/** Seeds in order, each by whichever process is free. */
+/** Some seconds are much for a seed; a busy machine takes its time. */
+const SILENCE_MILLIS = 300_000;
+
+/** Seeds in order, each by whichever process is free; one that loses its process breaks a rule. */
 export async function runSeeds(options: PoolOptions): Promise<void> {
-  const { from, seeds, workers, lines, twiceEvery, endAt, onReport, keepGoing } = options;
+  const { from, seeds, workers, lines, twiceEvery, endAt, onReport, keepGoing, signal } = options;
   let next = from;
   let isOver = false;
   const take = (): SeedOrder | undefined => {
-    if (isOver || next >= from + seeds || performance.now() >= endAt) return undefined;
+    const isEnough = isOver || signal?.aborted === true || performance.now() >= endAt;
+    if (isEnough || next >= from + seeds) return undefined;
     const seed = next++;
     return { seed, lines, twice: twiceEvery > 0 && (seed - from) % twiceEvery === 0 };
   };
@@ -39,33 +49,72 @@ export async function runSeeds(options: PoolOptions): Promise<void> {
     if (report.violation !== undefined && !keepGoing) isOver = true;
   };
   const count = Math.max(1, Math.min(workers, seeds));
-  await Promise.all(Array.from({ length: count }, () => serve(take, heard)));
+  await Promise.all(Array.from({ length: count }, () => serve(take, heard, options)));
 }
 
-function serve(
+async function serve(
   take: () => SeedOrder | undefined,
   heard: (report: SeedReport) => void,
+  { signal, silenceMillis = SILENCE_MILLIS, script = WORKER }: PoolOptions,
 ): Promise<void> {
-  const child: ChildProcess = fork(join(import.meta.dirname, 'seed-worker.ts'), {
+  let child: ChildProcess | undefined;
+  for (let order = take(); order !== undefined; order = take()) {
+    if (child?.connected !== true) child = startChild(script);
+    const report = await play(child, order, silenceMillis, signal);
+    if (report === undefined) return;
+    heard(report);
+  }
+  const last = child;
+  if (last?.connected !== true) return;
+  // No `close` comes to who disconnects.
+  const ended = new Promise((resolve) => last.once('exit', resolve));
+  last.disconnect();
+  await ended;
+}
+
+const WORKER = join(import.meta.dirname, 'seed-worker.ts');
+
+function startChild(script: string): ChildProcess {
+  const child = fork(script, {
     execArgv: ['--import', 'tsx'],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
-  return new Promise((resolve, reject) => {
-    let order: SeedOrder | undefined;
-    const give = (): void => {
-      order = take();
-      if (order === undefined) child.disconnect();
-      else child.send(order);
-    };
-    child.on('message', (report) => {
-      heard(report as SeedReport);
-      give();
+  // Its end is heard in any case.
+  child.on('error', () => undefined);
+  return child;
+}
+
+/** @returns undefined when the run was ended before. */
+function play(
+  child: ChildProcess,
+  order: SeedOrder,
+  silenceMillis: number,
+  signal: AbortSignal | undefined,
+): Promise<SeedReport | undefined> {
+  const began = performance.now();
+  let isSilent = false;
+  const kill = (): void => void child.kill('SIGKILL');
+  const guard = setTimeout(() => {
+    isSilent = true;
+    kill();
+  }, silenceMillis);
+  signal?.addEventListener('abort', kill);
+  return new Promise<SeedReport | undefined>((resolve) => {
+    child.once('message', (report) => {
+      resolve(report as SeedReport);
     });
-    child.once('error', reject);
-    child.once('exit', (code) => {
-      if (order === undefined) resolve();
-      else reject(new Error(`the process of seed ${order.seed} ended with ${code ?? 'a signal'}`));
+    child.once('close', (code, by) => {
+      if (signal?.aborted === true) resolve(undefined);
+      const end = isSilent
+        ? `it did not end within ${silenceMillis} ms: it runs in circles`
+        : `its process ended with ${code ?? by ?? 'nothing'}`;
+      resolve(lostSeed(order.seed, end, performance.now() - began));
     });
-    give();
+    // A process that is gone is told by its end.
+    child.send(order, () => undefined);
+  }).finally(() => {
+    clearTimeout(guard);
+    signal?.removeEventListener('abort', kill);
+    child.removeAllListeners('message').removeAllListeners('close');
   });
 }
