@@ -19,7 +19,7 @@ const FAULTS = [
   'storeConflict409',
   'storeExists412',
   'storeThrottled429',
-  'storeError500',
+  'storeErrorOther',
   'storeError503',
   'storeRefused',
   'bucketDown',
@@ -72,7 +72,7 @@ export const SITUATIONS = [
   'tailConfirmed',
   'readBack',
   'repairRaced',
-  'adopted',
+  'publishMetCut',
   'barrier',
   'barrierHit',
   'supersededSettle',
@@ -196,7 +196,7 @@ export class Counters implements Checker {
   }
 
   bucketFate(_call: BucketCall, fate: BucketFate): void {
-    if (fate.kind === 'error') this.add(REACHED_BY_STATUS[fate.status] ?? 'storeError500');
+    if (fate.kind === 'error') this.add(REACHED_BY_STATUS[fate.status] ?? 'storeErrorOther');
     else if (fate.kind !== 'pass') this.add(REACHED_BY_BUCKET_FATE[fate.kind]);
   }
 
@@ -262,7 +262,8 @@ export class Counters implements Checker {
     this.add('publishConflict');
     const wanted = parseRecordValue(epochRecord, call.key, call.bytes!);
     const { record } = this.#context.meta.epoch(wanted.star, wanted.epoch) ?? {};
-    if (wanted.state === 'fenced' && record?.cut !== undefined) this.add('adopted');
+    // Whether the cut is another's, to be adopted, or the publisher's own from before.
+    if (wanted.state === 'fenced' && record?.cut !== undefined) this.add('publishMetCut');
   }
 
   metaFailed(call: MetaCall, code: string): void {

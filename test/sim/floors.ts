@@ -1,7 +1,10 @@
 /** How often a run must reach each situation: below it, a green run proves nothing. */
 import { SITUATIONS, type Situation } from './counters.ts';
 
-/** For each hundred seeds; about a quarter of what was measured when they were set. */
+/**
+ * For each hundred seeds; about a quarter of what was measured when they were set. Quarantine has none:
+ * it is a state of generations, and no code of the product makes generations yet.
+ */
 const PER_HUNDRED: Readonly<Record<Situation, number>> = {
   lostRequest: 190,
   lostResponse: 21,
@@ -10,7 +13,7 @@ const PER_HUNDRED: Readonly<Record<Situation, number>> = {
   storeConflict409: 9,
   storeExists412: 23,
   storeThrottled429: 46,
-  storeError500: 130,
+  storeErrorOther: 130,
   storeError503: 110,
   storeRefused: 2,
   bucketDown: 36,
@@ -59,7 +62,7 @@ const PER_HUNDRED: Readonly<Record<Situation, number>> = {
   tailConfirmed: 140,
   readBack: 1_700,
   repairRaced: 0.8,
-  adopted: 11,
+  publishMetCut: 11,
   barrier: 0.8,
   barrierHit: 0.3,
   supersededSettle: 5,
@@ -101,11 +104,12 @@ export const noTotals = (): Record<Situation, number> =>
 
 /** What was reached, beside what so many seeds must reach. */
 export function floorsOf(totals: Totals, seeds: number): Readonly<Record<Situation, Floor>> {
+  // Whatever has a floor is reached at all by a run that is held to it.
+  const least = seeds >= FLOORS_FROM ? 1 : 0;
+  const floorOf = (name: Situation): number =>
+    Math.max(least, Math.floor((PER_HUNDRED[name] * seeds) / 100));
   return Object.fromEntries(
-    SITUATIONS.map((name) => [
-      name,
-      { reached: totals[name], floor: Math.floor((PER_HUNDRED[name] * seeds) / 100) },
-    ]),
+    SITUATIONS.map((name) => [name, { reached: totals[name], floor: floorOf(name) }]),
   ) as Record<Situation, Floor>;
 }
 

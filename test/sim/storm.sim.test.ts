@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { History } from '../../src/testing/history.ts';
-import { belowFloor, FLOORS_FROM } from './floors.ts';
+import { SITUATIONS } from './counters.ts';
+import { belowFloor, floorsOf, FLOORS_FROM, noTotals } from './floors.ts';
 import { runOptions } from './run-options.ts';
 import { runSeeds } from './seed-pool.ts';
 import { Tally } from './seed-run.ts';
@@ -67,6 +68,13 @@ describe('a storm over engines of several stars', () => {
     expect(await runStorm(3, { history: kept })).toMatchObject({ hash, steps });
     expect(kept.trace().length).toBe(kept.count);
   }, 60_000);
+});
+
+describe('the floors', () => {
+  it('ask for every situation at least once in a run that is held to them', () => {
+    expect(belowFloor(noTotals(), FLOORS_FROM)).toHaveLength(SITUATIONS.length);
+    expect(floorsOf(noTotals(), 1).barrierHit.floor).toBe(0);
+  });
 });
 
 describe('npm run sim', () => {
