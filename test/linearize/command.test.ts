@@ -44,11 +44,20 @@ describe('the options', () => {
     [['--from', '-1'], '--from'],
     [['--history', ''], '--history names a file'],
     [['--break', 'leg'], '--break is one of "a tail is remembered", '],
+    [['--seeds', '0', '--seconds', '0'], 'nothing is judged'],
+    [['--seeds', '0', '--break', 'positions are off by one'], 'nothing is judged'],
     [['--verbose'], "Unknown option '--verbose'"],
     [['seeds'], "Unexpected argument 'seeds'"],
   ])('%j are refused in one line', (args, message) => {
     expect(() => parseOptions(args)).toThrow(message);
     expect(() => parseOptions(args)).toThrow(/^[^\n]*$/);
+  });
+
+  it('begin at the seed of a planted break, unless another is named', () => {
+    const broken = ['--break', 'every 412 counts as an own copy'];
+    expect(parseOptions(broken).from).toBe(47);
+    expect(parseOptions([...broken, '--from', '3']).from).toBe(3);
+    expect(parseOptions([]).from).toBe(0);
   });
 
   it('end the command with 2 when they are wrong', async () => {
@@ -62,6 +71,22 @@ describe('the options', () => {
     writeFileSync(file, '{"event":1}\n');
     const { code, stderr } = await linearize('--check', file);
     expect({ code, stderr }).toEqual({ code: 2, stderr: 'line 1 is no event of a history\n' });
+  });
+});
+
+describe('a file', () => {
+  it('without an event ends the command with 2', async () => {
+    const file = join(directory, 'empty.jsonl');
+    writeFileSync(file, '');
+    const { code, stderr } = await linearize('--check', file);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: `${file} holds no event\n` });
+  });
+
+  it('that cannot be written ends the command with 2 before anything is played', async () => {
+    const file = join(directory, 'none/history.jsonl');
+    const { code, stdout, stderr } = await linearize('--seeds', '1', '--history', file);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(/history\.jsonl cannot be written: ENOENT[^\n]*\n$/);
   });
 });
 

@@ -40,16 +40,22 @@ export function parseOptions(args: readonly string[]): Options {
       `--${name} is a whole number from ${min} to ${max}, not ${JSON.stringify(text)}`,
     );
   };
+  const planted = breakOf(values.break);
+  // A planted break is looked for in the simulator.
+  const seconds = planted === undefined ? number('seconds') : 0;
+  const seeds = number('seeds');
+  if (values.check === undefined && seeds + seconds === 0) {
+    throw new OptionError('nothing is judged: --seeds, --seconds or --check says what');
+  }
   return {
-    seeds: number('seeds'),
-    from: number('from'),
+    seeds,
+    from: values.from === undefined ? (planted?.from ?? 0) : number('from'),
     clients: number('clients'),
     operations: number('operations'),
-    // A planted break is looked for in the simulator.
-    seconds: values.break === undefined ? number('seconds') : 0,
+    seconds,
     history: fileOf('history', values.history),
     check: fileOf('check', values.check),
-    break: breakOf(values.break),
+    break: planted,
     json: values.json,
   };
 }

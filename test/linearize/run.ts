@@ -7,7 +7,7 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SimulationFailure } from '../../src/testing/simulation-failure.ts';
-import { fileNameFor, readHistory, writeHistory } from './history-file.ts';
+import { assertWritable, fileNameFor, readHistory, writeHistory } from './history-file.ts';
 import { OptionError, parseOptions, type Options } from './options.ts';
 import { HistoryError } from './parse-events.ts';
 import { runReal, type RealRun } from './real.ts';
@@ -17,6 +17,7 @@ import { Account, type JudgedHistory } from './verdicts.ts';
 
 async function main(args: readonly string[]): Promise<void> {
   const options = parseOptions(args);
+  if (options.history !== undefined) assertWritable(options.history);
   const account = new Account();
   const startedAt = performance.now();
   let real: RealRun | undefined;
