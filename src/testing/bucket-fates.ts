@@ -94,6 +94,17 @@ export const ROUGH_BUCKETS: BucketFaultProfile = {
   cutOff: 0.4,
 };
 
+/** Their kinds. */
+export const BUCKET_FATES = Object.keys({
+  pass: true,
+  'lost-request': true,
+  'lost-response': true,
+  late: true,
+  hang: true,
+  error: true,
+  refused: true,
+} satisfies Record<BucketFate['kind'], true>);
+
 /** Draws the fate of a call from the profile. */
 export function drawBucketFate(prng: Prng, profile: BucketFaultProfile, op: BucketOp): BucketFate {
   const writes = op === 'createOnly' || op === 'delete' || op === 'deleteMany';

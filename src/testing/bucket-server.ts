@@ -2,6 +2,7 @@
 import type { Prng } from '../lib/prng.ts';
 import type { BucketStore } from '../ports/bucket-store.ts';
 import type { BucketCall, BucketFate } from './bucket-fates.ts';
+import { assertProcessName } from './check.ts';
 import type { Scheduler } from './scheduler.ts';
 
 /** Sees every call at its three moments. Must not throw but for a broken rule. */
@@ -67,13 +68,15 @@ export class BucketServer {
     this.scheduler.note(`${this.name} is reachable`);
   }
 
-  /** One process does not reach the bucket until `recover` or `mendLink`. */
+  /** One process, meant by its name, does not reach the bucket until `recover` or `mendLink`. */
   cutLink(process: string): void {
+    assertProcessName(process);
     this.#cutLinks.add(process);
     this.scheduler.note(`${this.name} is cut off from ${process}`);
   }
 
   mendLink(process: string): void {
+    assertProcessName(process);
     this.#cutLinks.delete(process);
     this.scheduler.note(`${this.name} is reachable from ${process}`);
   }

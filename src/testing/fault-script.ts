@@ -1,4 +1,5 @@
 /** Rules that decide the fate of single calls by hand, before any probability is asked. */
+import { assertFateKind } from './check.ts';
 import type { Scheduler } from './scheduler.ts';
 
 /** What a rule matches on; a call carries these fields. */
@@ -43,8 +44,16 @@ interface RuleState<Fate, Call extends MatchedCall> {
 /** Rules in order; the first that matches and answers decides. */
 export class FaultScript<Fate, Call extends MatchedCall = MatchedCall> {
   readonly #rules: RuleState<Fate, Call>[] = [];
+  readonly #kinds: readonly string[] | undefined;
 
+  /** @param kinds - the fates that a rule may decide on; others are refused. */
+  constructor(kinds?: readonly string[]) {
+    this.#kinds = kinds;
+  }
+
+  /** @throws EngineError `INVALID_OPTION` for a fate that there is not. */
   add(rule: FaultRule<Fate, Call>): ActiveRule {
+    if (typeof rule.fate !== 'function') this.#check(rule.fate);
     const state: RuleState<Fate, Call> = { rule, seen: 0, hits: 0 };
     this.#rules.push(state);
     return {
@@ -73,10 +82,16 @@ export class FaultScript<Fate, Call extends MatchedCall = MatchedCall> {
           ? (rule.fate as (call: Call) => Fate | undefined)(call)
           : rule.fate;
       if (fate === undefined) continue;
+      this.#check(fate);
       state.hits++;
       return fate;
     }
     return undefined;
+  }
+
+  #check(fate: Fate): void {
+    if (this.#kinds === undefined) return;
+    assertFateKind((fate as { readonly kind?: unknown } | null)?.kind, this.#kinds);
   }
 }
 

@@ -87,6 +87,15 @@ export const ROUGH_METASTORE: MetaFaultProfile = {
   cutOff: 0.4,
 };
 
+/** Their kinds. */
+export const META_FATES = Object.keys({
+  pass: true,
+  unavailable: true,
+  'lost-response': true,
+  late: true,
+  never: true,
+} satisfies Record<MetaFate['kind'], true>);
+
 /** Draws the fate of a call from the profile. */
 export function drawMetaFate(prng: Prng, profile: MetaFaultProfile, op: MetaOp): MetaFate {
   if (op === 'put' || op === 'delete') {

@@ -1,6 +1,7 @@
 /** The metastore as all processes of a world share it: its state, its past, who is cut off from it. */
 import type { Metastore } from '../ports/metastore.ts';
 import type { MetaCall, MetaFate } from './meta-fates.ts';
+import { assertProcessName } from './check.ts';
 import { MetaJournal, type MetaChange } from './meta-journal.ts';
 import type { Scheduler } from './scheduler.ts';
 
@@ -65,16 +66,18 @@ export class MetaServer {
   }
 
   /**
-   * The process talks to a member that the others have left behind: its reads answer the state of
+   * The process of this name talks to a member that the others have left behind: its reads answer the state of
    * this moment, its writes are never applied, its watches are silent.
    */
   isolate(process: string): void {
+    assertProcessName(process);
     if (this.#isolated.has(process)) return;
     this.#isolated.set(process, this.journal.length);
     this.scheduler.note(`${process} is isolated with an old leader of ${this.name}`);
   }
 
   rejoin(process: string): void {
+    assertProcessName(process);
     if (!this.#isolated.delete(process)) return;
     this.scheduler.note(`${process} sees ${this.name} again`);
     for (const resync of this.#resyncs) resync(process);

@@ -4,6 +4,7 @@
  */
 import { assert } from '../lib/assert.ts';
 import { Prng } from '../lib/prng.ts';
+import { assertSeed } from './check.ts';
 import { EventQueue, type DueEvent } from './event-queue.ts';
 import { History } from './history.ts';
 import { SimulationFailure } from './simulation-failure.ts';
@@ -57,6 +58,7 @@ export class Scheduler {
   #failure: SimulationFailure | undefined;
 
   constructor(options: SchedulerOptions) {
+    assertSeed(options.seed);
     this.seed = options.seed;
     this.history = options.history ?? new History();
     this.replay = options.replay ?? `npm run sim -- --from ${options.seed} --seeds 1`;

@@ -73,6 +73,10 @@ export interface Simulation {
   heal(): void;
 }
 
+/** Nothing is due any more; a real timer would be the one thing that could still come. */
+const IDLE =
+  'the test waits for what never happens; real timers, files and sockets do not exist in virtual time: use sim.sleep';
+
 /**
  * Runs a test against real engines over faulty stores in memory, on virtual time: an hour of outage
  * takes milliseconds, and a failure comes again with its seed. Await nothing in it but engines and
@@ -80,6 +84,7 @@ export interface Simulation {
  *
  * Works in any test runner. Engines still running at the end are ended without a Finish.
  *
+ * @throws EngineError `INVALID_OPTION` for a seed that is no whole number.
  * @returns what `run` resolves with; it rejects with whatever `run` rejects with.
  * @throws SimulationFailure `idle` when the test waits for something that will never happen,
  *   `time-limit` or `step-limit` when it goes on for ever; with the seed and the last lines of what
@@ -93,7 +98,7 @@ export async function simulate<T>(
   const world = new World({
     seed,
     bucketCount: buckets,
-    replay: `simulate({ seed: ${seed.toString()} }, ...)`,
+    replay: `simulate({ seed: ${String(seed)} }, ...)`,
     ...(maxMillis === undefined ? {} : { maxMillis }),
   });
   const { scheduler } = world;
@@ -126,7 +131,7 @@ export async function simulate<T>(
   result.catch(() => undefined);
   try {
     const end = await scheduler.run(() => settled);
-    if (end === 'idle') throw scheduler.failure('idle', 'the test waits for what never happens');
+    if (end === 'idle') throw scheduler.failure('idle', IDLE);
     return await result;
   } finally {
     for (const process of world.living) process.crash();

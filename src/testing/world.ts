@@ -10,6 +10,7 @@ import type { Prng } from '../lib/prng.ts';
 import type { BucketStore } from '../ports/bucket-store.ts';
 import type { Metastore } from '../ports/metastore.ts';
 import {
+  BUCKET_FATES,
   CALM_BUCKETS,
   type BucketCall,
   type BucketFate,
@@ -21,6 +22,7 @@ import { FaultyBucketStore } from './faulty-bucket-store.ts';
 import { FaultyMetastore } from './faulty-metastore.ts';
 import {
   CALM_METASTORE,
+  META_FATES,
   type MetaCall,
   type MetaFate,
   type MetaFaultProfile,
@@ -60,8 +62,8 @@ export class World {
   readonly scheduler: Scheduler;
   readonly buckets: readonly BucketServer[];
   readonly metastore: MetaServer;
-  readonly bucketScript = new FaultScript<BucketFate, BucketCall>();
-  readonly metaScript = new FaultScript<MetaFate, MetaCall>();
+  readonly bucketScript = new FaultScript<BucketFate, BucketCall>(BUCKET_FATES);
+  readonly metaScript = new FaultScript<MetaFate, MetaCall>(META_FATES);
   readonly #options: WorldOptions;
   readonly #table = new ProcessTable();
   readonly #processes: SimulatedProcess[] = [];

@@ -168,6 +168,7 @@ describe('a simulation', () => {
     const error: unknown = await stuck.catch((cause: unknown) => cause);
     expect(error).toBeInstanceOf(SimulationFailure);
     expect(error).toMatchObject({ rule: 'idle', seed: 9, replay: 'simulate({ seed: 9 }, ...)' });
+    expect((error as Error).message).toContain('real timers');
   });
 
   test('that goes on for ever ends at its limit', async () => {
@@ -180,5 +181,47 @@ describe('a simulation', () => {
   test('refuses settings as an engine does', async () => {
     const started = simulate({ buckets: 2 }, (sim) => sim.start({ copyQuorum: 3 }));
     await expect(started).rejects.toMatchObject({ code: 'INVALID_OPTION' });
+  });
+});
+
+describe('what a test hands in wrongly is refused', () => {
+  const invalid = { code: 'INVALID_OPTION' };
+
+  test.each([Number.NaN, 1.5, Number.POSITIVE_INFINITY, '7'])('the seed %s', async (seed) => {
+    const run = simulate({ seed: seed as number }, () => Promise.resolve());
+    await expect(run).rejects.toMatchObject(invalid);
+  });
+
+  test('a process where its name is meant', async () => {
+    await simulate({}, async (sim) => {
+      const { process } = await sim.start();
+      const name = process as unknown as string;
+      const [bucket] = sim.buckets;
+      for (const act of [
+        () => bucket?.cutLink(name),
+        () => bucket?.mendLink(name),
+        () => {
+          sim.metastore.isolate(name);
+        },
+        () => {
+          sim.metastore.rejoin(name);
+        },
+      ]) {
+        expect(act).toThrow(expect.objectContaining(invalid) as Error);
+      }
+    });
+  });
+
+  test('a fate that no call can have', async () => {
+    await simulate({}, async (sim) => {
+      const fate = { kind: 'lost' } as unknown as { kind: 'hang' };
+      const refusal = expect.objectContaining(invalid) as Error;
+      expect(() => sim.bucketFaults.add({ fate })).toThrow(refusal);
+      // A fate of the other store.
+      const never = { kind: 'never' } as unknown as { kind: 'hang' };
+      expect(() => sim.bucketFaults.add({ fate: never })).toThrow(refusal);
+      expect(() => sim.metaFaults.add({ fate: { kind: 'never' } })).not.toThrow();
+      await Promise.resolve();
+    });
   });
 });
