@@ -1,5 +1,6 @@
 /** Cases by number: the same decoder, seed and case give the same input again. */
 import { Prng } from '../../src/lib/prng.ts';
+import { anyBytes, drawn } from './generate.ts';
 import { titleOf, type Decoder } from './decoder.ts';
 import { judge } from './judge.ts';
 import { mutated } from './mutate.ts';
@@ -20,7 +21,10 @@ export function inputOf(
 ): Uint8Array | readonly unknown[] {
   const random = new Prng(seed * 2 ** 24 + number);
   if (decoder.kind === 'value') return oddArguments(random.pick(decoder.seeds), random);
-  const bytes = mutated(decoder.seeds, random);
+  if (random.chance(0.1)) return drawn(anyBytes, random);
+  const { sound } = decoder;
+  const seeds = sound !== undefined && random.chance(0.5) ? [drawn(sound, random)] : decoder.seeds;
+  const bytes = mutated(seeds, random);
   return decoder.reseal !== undefined && random.chance(0.8)
     ? decoder.reseal(Uint8Array.from(bytes))
     : bytes;

@@ -42,6 +42,10 @@ const NO_DECODERS: Readonly<Record<string, string>> = {
 /** Exported functions elsewhere whose names sound like decoders. */
 const SOUND_LIKE: Readonly<Record<string, string>> = {
   'actors/slot-inspection.ts inspectCell': 'inspectSlotObject and a copy of its answer',
+  'src/adapters/s3/rules.ts checkRules':
+    'asks the server; what it answers is read by judges within',
+  'src/engine/s3-components.ts checkDistinctS3': 'compares descriptors that were checked',
+  'src/engine/stores.ts checkPresent': 'asks the file system',
   'src/adapters/lmdb/environment.ts openEnvironment': 'checkFile, then LMDB itself',
   'src/cli/load/reports.ts parseReport': 'the first half of both decoders of reports',
   'src/cli/records/input.ts checkReadable': 'asks the file system',

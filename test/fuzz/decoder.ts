@@ -2,6 +2,7 @@
  * What the fuzzer knows of each function that takes bytes, text or options from outside.
  * One entry a decoder; `decoders.ts` lists them all, `complete.test.ts` proves that none is missing.
  */
+import type fc from 'fast-check';
 import type { Prng } from '../../src/lib/prng.ts';
 import type { ErrorCode } from '../../src/lib/errors.ts';
 
@@ -22,6 +23,8 @@ export interface BytesDecoder extends Common {
   readonly kind: 'bytes';
   /** Sound inputs: they decode, and mutations start from them. */
   readonly seeds: readonly Uint8Array[];
+  /** Makes further sound inputs: they decode too, and mutations start from them as well. */
+  readonly sound?: fc.Arbitrary<Uint8Array> | undefined;
   readonly decode: (input: Uint8Array) => unknown;
   /** True for an answer that says "not ours" without throwing. */
   readonly refuses?: (answer: unknown) => boolean;

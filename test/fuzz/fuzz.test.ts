@@ -3,6 +3,7 @@
  * of its codes; soon, in little memory, twice the same, and without touching its input.
  * Longer: `npm run fuzz -- --minutes 10`.
  */
+import fc from 'fast-check';
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { tryCase, type Finding } from './cases.ts';
@@ -13,6 +14,7 @@ import { byteFlips, splices, truncations } from './mutate.ts';
 
 const CASES = 250;
 const SEED = 1;
+const SOUND_RUNS = 40;
 
 const bytesDecoders = DECODERS.filter((decoder) => decoder.kind === 'bytes');
 const sealed = bytesDecoders.filter(({ covered }) => covered === 'all');
@@ -39,6 +41,20 @@ test.each(bytesDecoders.map((decoder) => [titleOf(decoder), decoder] as const))(
     }
   },
 );
+
+test.each(
+  bytesDecoders.flatMap((decoder) =>
+    decoder.sound === undefined ? [] : [[titleOf(decoder), decoder, decoder.sound] as const],
+  ),
+)('%s takes every sound input', async (_title, decoder, sound) => {
+  await fc.assert(
+    fc.asyncProperty(sound, async (input) => {
+      expect(await answerOf(decoder, input)).toBeDefined();
+      expect(await judge(decoder, input)).toBeUndefined();
+    }),
+    { numRuns: SOUND_RUNS, seed: SEED },
+  );
+});
 
 describe('where checksums cover every byte', () => {
   /** Inputs that differ from the seeds, and mean something else. */

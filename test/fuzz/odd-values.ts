@@ -1,5 +1,6 @@
 /** What callers in plain JavaScript pass by mistake, in place of options and records. */
 import type { Prng } from '../../src/lib/prng.ts';
+import { anyValue, drawn } from './generate.ts';
 
 const NAMES = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'length', '', '0', 'typo'];
 
@@ -50,6 +51,7 @@ const PLAIN: readonly (() => unknown)[] = [
 ];
 
 export function oddValue(random: Prng, depth = 2): unknown {
+  if (depth === 2 && random.chance(0.3)) return drawn(anyValue, random);
   if (depth === 0 || random.chance(0.7)) return random.pick(PLAIN)();
   const length = random.below(4);
   if (random.chance(0.4)) return Array.from({ length }, () => oddValue(random, depth - 1));

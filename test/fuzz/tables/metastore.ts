@@ -1,4 +1,5 @@
 /** Decoders of what lies in the metastore, and of the files below it. */
+import fc from 'fast-check';
 import { Buffer } from 'node:buffer';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,6 +15,7 @@ import { INITIAL_STREAM_STATE } from '../../../src/protocol/records.ts';
 import * as records from '../../../src/protocol/records.ts';
 import { encodeLease, firstLease, parseLease } from '../../../src/protocol/lease.ts';
 import { nameHex, nameOfHex, pad, refRowKey, refsPrefix } from '../../../src/protocol/keys.ts';
+import { anyCount, anyId } from '../../unit/format/samples.ts';
 import type { BytesDecoder } from '../decoder.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'asterlog-fuzz-'));
@@ -100,6 +102,28 @@ const SCHEMAS = {
   metastoreIdRecord: [{ metastore: ID, attempt }],
 } as const;
 
+const anyAttempt = anyId.map((id) => id.slice(16));
+const anyStar = fc.stringMatching(/^[a-z0-9][a-z0-9._-]{0,62}$/);
+const anyTenure = fc.record({
+  star: anyStar,
+  incarnation: anyId,
+  class: fc.constant('express'),
+  epoch: anyCount,
+});
+const SOUND: Partial<Record<keyof typeof SCHEMAS, fc.Arbitrary<unknown>>> = {
+  nameRecord: fc.record({ stream: anyId, attempt: anyAttempt }),
+  writerRecord: fc.oneof(
+    fc.record({ kind: fc.constant('tenure'), tenure: anyTenure, attempt: anyAttempt }),
+    fc.record({
+      kind: fc.constant('released'),
+      tenure: anyTenure,
+      tail: anyCount,
+      attempt: anyAttempt,
+    }),
+  ),
+  metastoreIdRecord: fc.record({ metastore: anyId, attempt: anyAttempt }),
+};
+
 const byStore = { by: 'the store: the embedded one frames each value with a checksum (openFrame)' };
 const CORRUPT = ['METASTORE_CORRUPT'] as const;
 const { encodeRecordValue, parseRecordValue } = records;
@@ -126,6 +150,7 @@ export const METASTORE_DECODERS: readonly BytesDecoder[] = [
     variant: name,
     file: 'src/protocol/records.ts',
     seeds: values.map(encodeRecordValue),
+    sound: SOUND[name as keyof typeof SCHEMAS]?.map(encodeRecordValue),
     decode: (bytes) => parseRecordValue(records[name as keyof typeof SCHEMAS], 'a/key', bytes),
     codes: CORRUPT,
     covered: byStore,
@@ -189,6 +214,7 @@ export const METASTORE_DECODERS: readonly BytesDecoder[] = [
     name: 'openFrame',
     file: 'src/adapters/lmdb/frame.ts',
     seeds: [frameOf('{"attempt":"00"}'), frameOf('')],
+    sound: fc.string({ unit: 'binary', maxLength: 300 }).map(frameOf),
     decode: (bytes) => {
       const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
       return openFrame(frame, { key: 'stars/a', keyBytes: Buffer.from('stars/a'), version: 7 });

@@ -1,4 +1,5 @@
 /** Decoders of what other engines send. */
+import fc from 'fast-check';
 import { Buffer } from 'node:buffer';
 import { crc32 } from '../../../src/format/crc.ts';
 import { viewOf } from '../../../src/format/bytes.ts';
@@ -25,6 +26,7 @@ import { encodePeerRecords } from '../../../src/format/peer-records.ts';
 import { recordEncodedBytes } from '../../../src/format/records.ts';
 import { EngineError } from '../../../src/lib/errors.ts';
 import { authorizationOf, authorizes } from '../../../src/adapters/peers/token.ts';
+import { anyId, anyText, anyToken } from '../../unit/format/samples.ts';
 import type { BytesDecoder } from '../decoder.ts';
 
 const position = { seqNum: 2 ** 40, timestamp: 1_700_000_000_000 };
@@ -81,6 +83,83 @@ const RECORDS = [
     },
   ]),
 ];
+const count = fc.maxSafeNat();
+const call = fc.nat(0xffff_ffff);
+const timeoutMillis = fc.option(fc.nat(0xffff_fffe), { nil: undefined });
+const token = fc.option(anyToken, { nil: undefined });
+const anyPosition = fc.record({ seqNum: count, timestamp: count });
+const anySmall: fc.Arbitrary<SmallPeerMessage> = fc.oneof(
+  fc.record({
+    type: fc.constant('hello' as const),
+    purpose: fc.constantFrom('append' as const, 'read' as const),
+    basin: fc.constantFrom('default', 'other-basin'),
+    name: fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 512 }),
+    fencingToken: token,
+  }),
+  fc.record({
+    type: fc.constant('opened' as const),
+    id: anyId,
+    mode: fc.constantFrom('any' as const, 'fenced' as const),
+  }),
+  fc.record({
+    type: fc.constant('acked' as const),
+    call,
+    start: anyPosition,
+    end: anyPosition,
+    tail: anyPosition,
+  }),
+  fc.record({ type: fc.constant('checkTail' as const), call, timeoutMillis }),
+  fc.record({ type: fc.constant('tail' as const), call, tail: anyPosition }),
+  fc.record({
+    type: fc.constant('read' as const),
+    timeoutMillis,
+    start: fc.constantFrom('from' as const, 'tailOffset' as const, 'timestamp' as const),
+    position: count,
+    limit: fc.option(count, { nil: undefined }),
+    live: fc.boolean(),
+  }),
+  fc.record({ type: fc.constant('started' as const), position: count }),
+);
+const anyPart = fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes));
+const anyAppend = fc
+  .record({
+    call,
+    timeoutMillis,
+    records: fc.array(
+      fc.record({
+        body: anyPart,
+        headers: fc.array(
+          fc.tuple(
+            fc.uint8Array({ minLength: 1, maxLength: 20 }).map((bytes) => Buffer.from(bytes)),
+            anyPart,
+          ),
+          { maxLength: 4 },
+        ),
+        timestamp: count,
+      }),
+      { minLength: 1, maxLength: 20 },
+    ),
+  })
+  .map(append);
+const anyError = fc
+  .record({
+    code: fc.constantFrom('STREAM_HELD' as const, 'INTERNAL' as const, 'PEER_PROTOCOL' as const),
+    summary: anyText,
+    details: fc.dictionary(fc.string({ maxLength: 10 }), fc.oneof(anyText, fc.nat()), {
+      maxKeys: 20,
+    }),
+  })
+  .map(({ code, summary, details }) =>
+    encodePeerError(new EngineError(code, summary, { details })),
+  );
+const anyFrames = fc
+  .array(fc.uint8Array({ minLength: 1, maxLength: 60 }), { maxLength: 5 })
+  .map((messages) =>
+    Buffer.concat([
+      ...messages.flatMap((message) => [peerFrameHead(message), message]),
+      PEER_END_FRAME,
+    ]),
+  );
 const SMALL_BYTES = SMALL.map(encodePeerMessage);
 /** A channel is in order because its connection is: frames cover messages, not their row. */
 const intact = (answer: unknown): boolean =>
@@ -107,6 +186,7 @@ export const PEER_DECODERS: readonly BytesDecoder[] = [
     name: 'decodePeerMessage',
     file: 'src/format/peer-message.ts',
     seeds: [...SMALL_BYTES.filter((bytes) => !isFailure(bytes)), ...APPENDS, ...RECORDS],
+    sound: fc.oneof(anySmall.map(encodePeerMessage), anyAppend),
     decode: (bytes) => {
       const message = decodePeerMessage(bytes);
       // Errors have more than one encoding, and a table of their own.
@@ -133,6 +213,7 @@ export const PEER_DECODERS: readonly BytesDecoder[] = [
     name: 'decodePeerAppend',
     file: 'src/format/peer-append.ts',
     seeds: APPENDS,
+    sound: anyAppend,
     decode: (bytes) => decodePeerAppend(new FieldReader(bytes)),
     codes: ['PEER_PROTOCOL'],
     covered: { by: 'the checksum of the frame' },
@@ -151,6 +232,7 @@ export const PEER_DECODERS: readonly BytesDecoder[] = [
     name: 'decodePeerError',
     file: 'src/format/peer-error.ts',
     seeds: [encodePeerError(error), encodePeerError(new EngineError('INTERNAL', 's'))],
+    sound: anyError.map((bytes) => Uint8Array.from(bytes)),
     decode: (bytes) => decodePeerError(Buffer.from(bytes).toString('utf8')),
     codes: ['PEER_PROTOCOL'],
     covered: { by: 'the checksum of the frame' },
@@ -161,6 +243,7 @@ export const PEER_DECODERS: readonly BytesDecoder[] = [
     name: 'PeerFrameSplitter',
     file: 'src/format/peer-frame.ts',
     seeds: [FRAMES],
+    sound: anyFrames,
     decode: (bytes) => split(bytes, bytes.length),
     // A part of the messages without the end is a channel that was cut off.
     refuses: (answer) => !(answer as { ended: boolean }).ended,
@@ -180,6 +263,7 @@ export const PEER_DECODERS: readonly BytesDecoder[] = [
     variant: 'byte by byte',
     file: 'src/format/peer-frame.ts',
     seeds: [FRAMES],
+    sound: anyFrames,
     decode: (bytes) => split(bytes, 1),
     refuses: (answer) => !(answer as { ended: boolean }).ended,
     codes: ['PEER_PROTOCOL'],

@@ -1,4 +1,5 @@
 /** Decoders of what lies in buckets. */
+import fc from 'fast-check';
 import { Buffer } from 'node:buffer';
 import {
   bufferOf,
@@ -30,8 +31,16 @@ import { decodeRecords, type Command, type StoredRecord } from '../../../src/for
 import { inspectSlotObject } from '../../../src/format/slot-object.ts';
 import { readVarint, VARINT_FAULT, varintBytes, writeVarint } from '../../../src/format/varint.ts';
 import {
+  anyCount,
+  anyEntries,
+  anyFields,
+  anyId,
+  anyName,
+  anyToken,
+  anyUint32,
   encodeBatch,
   encodeFlight,
+  encodePlain,
   FIELDS,
   golden,
   GOLDEN_BATCHES,
@@ -79,6 +88,59 @@ function preambleOf(object: Uint8Array): Preamble {
   return read.preamble;
 }
 
+const anyFlight = fc
+  .tuple(anyEntries, anyFields)
+  .map(([entries, fields]) => encodePlain(entries, fields));
+const anyPoison = fc
+  .record({
+    star: anyName,
+    epoch: anyCount,
+    slot: anyCount,
+    nonce: anyId,
+    fencedBy: fc.record({
+      star: anyName,
+      incarnation: anyName,
+      epoch: fc.oneof(anyCount, fc.constant(-1)),
+    }),
+    atMillis: anyCount,
+  })
+  .map(encodePoison);
+const anyIdentity = fc
+  .record({
+    bucketId: anyName,
+    bucketIndex: fc.nat(0xffff),
+    setId: anyName,
+    metastoreId: anyName,
+    createdAtMillis: anyCount,
+  })
+  .map(encodeIdentity);
+const anyPart = fc.uint8Array({ maxLength: 40 });
+/** How many, then the records. Headers without a name are commands, which have a table of their own. */
+const anyRecords = fc
+  .array(
+    fc.record({
+      timestamp: fc.constantFrom(0, 1_700_000_000_000),
+      body: anyPart,
+      headers: fc.array(fc.tuple(fc.uint8Array({ minLength: 1, maxLength: 20 }), anyPart), {
+        maxLength: 4,
+      }),
+    }),
+    { minLength: 1, maxLength: 20 },
+  )
+  .map((records) => {
+    const ascending = records.toSorted((a, b) => a.timestamp - b.timestamp);
+    return Buffer.concat([Uint8Array.of(records.length, 0, 0, 0), encodeBatch(ascending)]);
+  });
+const anyCommand = {
+  fence: anyToken.map((fencingToken) => encodeCommand({ command: 'fence', fencingToken }).body),
+  trim: anyCount.map((trimPoint) => encodeCommand({ command: 'trim', trimPoint }).body),
+};
+const anyVarint = anyUint32.map((value) => {
+  const bytes = new Uint8Array(varintBytes(value));
+  writeVarint(bytes, 0, value);
+  return bytes;
+});
+
 const ifSlot = (reseal: (object: Uint8Array) => Uint8Array) => (object: Uint8Array) =>
   object.length > headerEnd && Buffer.from(object).toString('latin1', 0, 8) === 'ASTRSLOT'
     ? reseal(object)
@@ -90,6 +152,7 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
     name: 'parsePreamble',
     file: 'src/format/preamble.ts',
     seeds: [flight, poison, otherFlight].map((object) => object.slice(0, PREAMBLE_BYTES)),
+    sound: fc.oneof(anyFlight, anyPoison).map((object) => object.slice(0, PREAMBLE_BYTES)),
     decode: parsePreamble,
     refuses: isRefusal,
     codes: [],
@@ -133,6 +196,7 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
     name: 'parseFlight',
     file: 'src/format/flight.ts',
     seeds: [flight, otherFlight],
+    sound: anyFlight,
     decode: parseFlight,
     refuses: isRefusal,
     codes: [],
@@ -156,6 +220,7 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
     name: 'parsePoison',
     file: 'src/format/poison.ts',
     seeds: [poison, otherPoison],
+    sound: anyPoison,
     decode: parsePoison,
     refuses: isRefusal,
     codes: [],
@@ -169,6 +234,7 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
     name: 'parseIdentity',
     file: 'src/format/identity.ts',
     seeds: [identity, otherIdentity],
+    sound: anyIdentity,
     decode: parseIdentity,
     refuses: isRefusal,
     codes: [],
@@ -234,6 +300,7 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
     variant: 'any count',
     file: 'src/format/records.ts',
     seeds: batches.slice(0, 2).map((batch) => Buffer.concat([Uint8Array.of(2, 0, 0, 0), batch])),
+    sound: anyRecords,
     decode: (bytes) =>
       bytes.length < 4 ? [] : decodeRecords(bytes.subarray(4), 0, viewOf(bytes).getUint32(0, true)),
     codes: ['CORRUPT_OBJECT'],
@@ -245,6 +312,7 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
     variant: value,
     file: 'src/format/command.ts',
     seeds: value === 'fence' ? [Buffer.from('token'), Buffer.alloc(0)] : [Buffer.alloc(8, 1)],
+    sound: anyCommand[value].map((body) => Uint8Array.from(Buffer.from(body as Uint8Array))),
     decode: (body) => commandOf({ headers: [[new Uint8Array(0), Buffer.from(value)]], body }),
     codes: ['INVALID_RECORD'],
     covered: { by: 'the checksum of the batch' },
@@ -255,6 +323,7 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
     name: 'readVarint',
     file: 'src/format/varint.ts',
     seeds: [Uint8Array.of(5), Uint8Array.of(0xff, 0xff, 0xff, 0xff, 0x0f), Uint8Array.of(0x80, 1)],
+    sound: anyVarint,
     decode: (bytes) => readVarint(bytes, 0, bytes.length),
     refuses: (answer) => answer === VARINT_FAULT,
     codes: [],
@@ -273,6 +342,11 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
       Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 0),
       Uint8Array.of(255, 255, 255, 255, 255, 255, 31, 0),
     ],
+    sound: anyCount.map((value) => {
+      const bytes = new Uint8Array(8);
+      writeUint64(viewOf(bytes), 0, value);
+      return bytes;
+    }),
     decode: (bytes) => (bytes.length === 8 ? readUint64(viewOf(bytes), 0) : undefined),
     refuses: (answer) => answer === undefined,
     codes: [],
@@ -288,6 +362,7 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
     name: 'readName',
     file: 'src/format/bytes.ts',
     seeds: [Buffer.from('main'), Buffer.from('x'.repeat(63))],
+    sound: anyName.map((name) => Buffer.from(name)),
     decode: (bytes) => readName(bytes, 0, bytes.length),
     refuses: (answer) => answer === undefined,
     codes: [],
@@ -299,6 +374,7 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
     name: 'readId',
     file: 'src/format/bytes.ts',
     seeds: [Buffer.alloc(16, 0xa0)],
+    sound: fc.uint8Array({ minLength: 16, maxLength: 16 }),
     decode: (bytes) => readId(bufferOf(bytes), 0),
     codes: [],
     covered: { by: 'the checksum of the object; every 16 bytes are an identifier' },
@@ -308,6 +384,7 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
     name: 'utf8Decode',
     file: 'src/format/bytes.ts',
     seeds: [Buffer.from('gr\u00fc\u00dfe \ufeff\u{1f600}')],
+    sound: fc.string({ unit: 'binary' }).map((text) => Buffer.from(text)),
     decode: utf8Decode,
     refuses: (answer) => answer === undefined,
     codes: [],

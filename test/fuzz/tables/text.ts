@@ -1,4 +1,5 @@
 /** Decoders of what people and processes write: records as lines, reports on pipes, words of options. */
+import fc from 'fast-check';
 import { Buffer } from 'node:buffer';
 import { InvalidArgumentError } from 'commander';
 import { decodeReport, encodeReport, type Report } from '../../../src/cli/load/reports.ts';
@@ -99,6 +100,22 @@ export const TEXT_DECODERS: readonly BytesDecoder[] = [
       '{"bodyBase64":"/w==","headersBase64":[["a2V5","/w=="]]}',
       '{}',
     ),
+    sound: fc
+      .record(
+        {
+          timestamp: fc.nat(),
+          body: fc.string({ unit: 'grapheme' }),
+          headers: fc.array(
+            fc.tuple(
+              fc.string({ unit: 'grapheme', minLength: 1 }),
+              fc.string({ unit: 'grapheme' }),
+            ),
+            { maxLength: 4 },
+          ),
+        },
+        { requiredKeys: [] },
+      )
+      .map((record) => Buffer.from(JSON.stringify(record))),
     decode: (bytes) => withBytes(recordFromJson(bytes, 'in.txt', 1)),
     codes: ['INVALID_RECORD'],
     covered: nobody,
