@@ -1,4 +1,11 @@
-/** What the model explores: bounds that must hold, and variations of the rules that must break. */
+/**
+ * What the model explores: bounds that must hold, and variations of the rules that must break.
+ *
+ * Not reached: two fencers over two slots with poison ahead of both walks. It was not through after four
+ * minutes on a busy machine, nor within four million states: a fencer here is the product's, whose
+ * waves are many states, and poison may land at any time. Two fencers with one slot, and one fencer with
+ * two, stand for it. Publication of generations has no model yet: there are none.
+ */
 import { classify, type SlotClass } from '../../src/protocol/slot.ts';
 import { FENCE_RULES, type FenceRules, type FenceTuning } from '../../src/protocol/fence.ts';
 import { explore, type Exploration } from './explore.ts';

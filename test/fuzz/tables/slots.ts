@@ -312,7 +312,7 @@ export const SLOT_DECODERS: readonly BytesDecoder[] = [
     variant: value,
     file: 'src/format/command.ts',
     seeds: value === 'fence' ? [Buffer.from('token'), Buffer.alloc(0)] : [Buffer.alloc(8, 1)],
-    sound: anyCommand[value].map((body) => Uint8Array.from(Buffer.from(body as Uint8Array))),
+    sound: anyCommand[value].map((body) => Uint8Array.from(body)),
     decode: (body) => commandOf({ headers: [[new Uint8Array(0), Buffer.from(value)]], body }),
     codes: ['INVALID_RECORD'],
     covered: { by: 'the checksum of the batch' },
