@@ -346,6 +346,7 @@ export class SettlementRun {
   }
 
   #finish(): void {
+    if (this.#isOver) return; // The actor of a run that was given up completes as well.
     const { value, context } = this.#actor.getSnapshot();
     if (value === 'settled') {
       const millis = this.#input.ports.clock.monotonic() - this.#begunAt;
