@@ -85,8 +85,19 @@ export async function askPastSilentBuckets(scenario: Scenario): Promise<void> {
   await scenario.checkTail(a, stream, 10_000);
 }
 
+export function askWhileItIsReleased(scenario: Scenario): Promise<void> {
+  return whileItIsReleased(scenario, (a, stream) => scenario.checkTail(a, stream, 10_000));
+}
+
+export function readWhileItIsReleased(scenario: Scenario): Promise<void> {
+  return whileItIsReleased(scenario, (a, stream) => scenario.read(a, stream, 10_000));
+}
+
 /** The release is applied, its sender does not know yet. */
-export async function askWhileItIsReleased(scenario: Scenario): Promise<void> {
+async function whileItIsReleased(
+  scenario: Scenario,
+  ask: (a: Running, stream: Stream) => Promise<unknown>,
+): Promise<void> {
   const { a, b, stream } = await begin(scenario);
   const answer = new Gate(scenario.world.scheduler, 'answer');
   scenario.world.metaScript.add({
@@ -98,7 +109,7 @@ export async function askWhileItIsReleased(scenario: Scenario): Promise<void> {
   const drained = a.engine.drain({ timeoutMillis: 20_000 });
   await scenario.until(() => answer.waiting > 0, 'the release');
   await takeOver(scenario, b);
-  await scenario.checkTail(a, stream, 10_000);
+  await ask(a, stream);
   answer.open();
   await drained;
 }

@@ -9,6 +9,7 @@ import {
   askBehindAWave,
   askPastSilentBuckets,
   askWhileItIsReleased,
+  readWhileItIsReleased,
   tokensUnderWay,
 } from './serving-scripts.ts';
 
@@ -16,6 +17,20 @@ const RULES = 'src/protocol/confirmation.ts';
 const STREAM = 'actors/stream.actor.ts';
 const CONDITIONS = 'src/protocol/conditions.ts';
 const BLIND = { mutate: othersBlind };
+
+/** Callers are not refused when a Finish begins. */
+const SERVED_ON: Mutant['edits'] = [
+  {
+    file: STREAM,
+    find: "    this.#refuse(\n      refusal ?? (outcome === 'deleted' ? deletedError(this.name) : closedStreamError(this.name)),\n    );\n",
+    replace: '    void refusal;\n    void deletedError;\n',
+  },
+  {
+    file: STREAM,
+    find: 'stopServing: () => this.#refuse(closedStreamError(this.name)),',
+    replace: 'stopServing: () => void closedStreamError,',
+  },
+];
 
 export const SERVING_MUTANTS: readonly Mutant[] = [
   {
@@ -98,19 +113,14 @@ export const SERVING_MUTANTS: readonly Mutant[] = [
   {
     name: 'a stream is served after its release was sent',
     invariant: 'L2',
-    edits: [
-      {
-        file: STREAM,
-        find: "    this.#refuse(\n      refusal ?? (outcome === 'deleted' ? deletedError(this.name) : closedStreamError(this.name)),\n    );\n",
-        replace: '    void refusal;\n    void deletedError;\n',
-      },
-      {
-        file: STREAM,
-        find: 'stopServing: () => this.#refuse(closedStreamError(this.name)),',
-        replace: 'stopServing: () => void closedStreamError,',
-      },
-    ],
+    edits: SERVED_ON,
     killer: { by: 'script', script: askWhileItIsReleased },
+  },
+  {
+    name: 'a stream is read to its end after its release was sent',
+    invariant: 'L2',
+    edits: SERVED_ON,
+    killer: { by: 'script', script: readWhileItIsReleased },
   },
   {
     name: 'the number that an append expects is not compared',

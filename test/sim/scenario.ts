@@ -11,7 +11,8 @@ import { SimulatedPeers } from '../../src/testing/simulated-peers.ts';
 import type { SimulatedProcess } from '../../src/testing/simulated-process.ts';
 import type { World } from '../../src/testing/world.ts';
 import { Harness, type HarnessOptions } from './harness.ts';
-import { outcomeOf, type Operation, type Outcome } from './operations.ts';
+import { seen } from './client.ts';
+import { outcomeOf, type Operation, type Outcome, type SeenRecord } from './operations.ts';
 
 export interface ScenarioOptions {
   readonly buckets?: number;
@@ -131,6 +132,16 @@ export class Scenario {
     return this.#end(operation, running, async () => {
       const { seqNum } = await stream.checkTail({ timeoutMillis });
       return { kind: 'tail', tail: seqNum };
+    });
+  }
+
+  /** Reads from the first position to the tail. */
+  async read(running: Running, stream: Stream, timeoutMillis = 60_000): Promise<Outcome> {
+    const operation = this.#begin(running, stream, 'read', 0);
+    return this.#end(operation, running, async () => {
+      const records: SeenRecord[] = [];
+      for await (const record of stream.read({ timeoutMillis })) records.push(seen(record));
+      return { kind: 'read', records, complete: true };
     });
   }
 

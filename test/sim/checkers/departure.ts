@@ -12,8 +12,8 @@ import type { CheckContext, Checker } from './context.ts';
 
 export class DepartureChecker implements Checker {
   readonly #context: CheckContext;
-  /** Tail that was released, by process and stream. */
-  readonly #left = new Map<string, number>();
+  /** What was released, and when in logical time, by process and stream. */
+  readonly #left = new Map<string, { readonly tail: number; readonly at: number }>();
 
   constructor(context: CheckContext) {
     this.#context = context;
@@ -26,7 +26,10 @@ export class DepartureChecker implements Checker {
     const name = `${call.process} ${match[1]!}`;
     // A tenure that is claimed again: the open gate reads the tail anew.
     if (record.kind === 'tenure') this.#left.delete(name);
-    else this.#left.set(name, record.kind === 'released' ? record.tail : Number.POSITIVE_INFINITY);
+    else {
+      const tail = record.kind === 'released' ? record.tail : Number.POSITIVE_INFINITY;
+      this.#left.set(name, { tail, at: this.#context.log.ticks });
+    }
   }
 
   writerChanged(streamId: string, { record, process }: WriterChange): void {
@@ -36,11 +39,16 @@ export class DepartureChecker implements Checker {
   operationEnded(operation: Operation, outcome: Outcome): void {
     // Of a forwarded operation nobody here knows who answered it.
     if (operation.mayBeForwarded === true) return;
-    const tail = this.#left.get(`${operation.process} ${operation.streamId}`);
-    if (tail === undefined) return;
+    const left = this.#left.get(`${operation.process} ${operation.streamId}`);
+    if (left === undefined) return;
+    const { tail, at } = left;
     const { fail } = this.#context;
     if (outcome.kind === 'tail') {
       fail('L2', `${describe(operation)} answered ${outcome.tail} after its release was sent`);
+    }
+    // One that began before may have confirmed its tail before; its records do not change.
+    if (outcome.kind === 'read' && outcome.complete && operation.began >= at) {
+      fail('L2', `${describe(operation)} began after its release was sent, and was answered`);
     }
     if (outcome.kind === 'appended' && outcome.end > tail) {
       fail('N', `${describe(operation)} ends at ${outcome.end}, released was ${tail}`);
