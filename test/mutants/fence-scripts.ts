@@ -1,9 +1,7 @@
 /** What storms meet too rarely of classify, fence and publish. */
-import { crc32 } from '../../src/format/crc.ts';
-import { encodeHead, HEAD_ROOM_BYTES } from '../../src/format/flight.ts';
-import { encodeRecord, recordEncodedBytes } from '../../src/format/records.ts';
 import { slotKey } from '../../src/protocol/keys.ts';
 import { Gate } from '../../src/testing/fault-script.ts';
+import { foreignFlight } from '../sim/foreign-flight.ts';
 import { creates, type Running, type Scenario } from '../sim/scenario.ts';
 import { poison } from './append-scripts.ts';
 
@@ -16,25 +14,6 @@ export async function foreignFlightAboveTheEnd(scenario: Scenario): Promise<void
   await scenario.world.bucket(2).store.createOnly(slotKey('a', 0, 1), foreignFlight('a', 0, 1));
   a.process.crash();
   await scenario.append(b, await scenario.open(b, 's'));
-}
-
-/** A sound flight under a nonce that no mint returned. */
-export function foreignFlight(star: string, epoch: number, slot: number): Uint8Array {
-  const length = recordEncodedBytes('foreign', []);
-  const bytes = new Uint8Array(HEAD_ROOM_BYTES + length);
-  encodeRecord(bytes, new DataView(bytes.buffer), HEAD_ROOM_BYTES, 1, 'foreign', []);
-  const entry = {
-    streamId: 'e'.repeat(32),
-    firstSeqNum: 0,
-    count: 1,
-    offset: 0,
-    length,
-    firstTimestamp: 1,
-    lastTimestamp: 1,
-    checksum: crc32(bytes.subarray(HEAD_ROOM_BYTES)),
-  };
-  const fields = { star, epoch, slot, nonce: 'f'.repeat(32), released: slot };
-  return bytes.slice(encodeHead(bytes, HEAD_ROOM_BYTES, fields, [entry]));
 }
 
 /** A crash leaves one copy of the last flight. */
@@ -109,6 +88,42 @@ export async function twoFencersAtOnce(scenario: Scenario): Promise<void> {
   const taking = scenario.open(b, 'moved');
   await scenario.until(() => held.waiting > 0, 'the cut');
   await scenario.append(a, other);
+  held.open();
+  await scenario.append(b, await taking);
+}
+
+/**
+ * The same over a flight that all buckets hold, and whose writer does not know yet: the cut is above
+ * it, the writer's watermark below.
+ */
+export async function twoFencersOverAFlightUnderWay(scenario: Scenario): Promise<void> {
+  const a = await scenario.start('a', { sessionTimeoutMillis: 600_000 });
+  const b = await scenario.start('b');
+  const [moved, other] = [await scenario.open(a, 'moved'), await scenario.open(a, 'other')];
+  await scenario.append(a, moved);
+  await scenario.append(a, other);
+  await scenario.wait(50);
+  const answers = new Gate(scenario.world.scheduler, 'answers');
+  scenario.world.bucketScript.add({
+    ...creates('flight'),
+    process: a.process.name,
+    times: 3,
+    fate: { kind: 'pass', responseGate: answers },
+  });
+  const load = [scenario.append(a, other)];
+  await scenario.until(() => answers.waiting === 3, 'the flight');
+  const held = new Gate(scenario.world.scheduler, 'cut');
+  scenario.world.metaScript.add({
+    op: 'put',
+    process: b.process.name,
+    key: /^chains\/a\/\d/,
+    fate: { kind: 'pass', requestGate: held },
+  });
+  const taking = scenario.open(b, 'moved');
+  await scenario.until(() => held.waiting > 0, 'the cut');
+  load.push(scenario.append(a, other));
+  await Promise.all(load);
+  answers.open();
   held.open();
   await scenario.append(b, await taking);
 }

@@ -10,6 +10,7 @@ import {
   foreignFlightAboveTheEnd,
   poisonWithoutAnAnswer,
   twoFencersAtOnce,
+  twoFencersOverAFlightUnderWay,
 } from './fence-scripts.ts';
 
 const RULES = 'src/protocol/fence-state.ts';
@@ -139,7 +140,7 @@ export const FENCE_MUTANTS: readonly Mutant[] = [
     killer: { by: 'script', script: meetPoison, options: { mutate: othersBlind } },
   },
   {
-    name: 'the writer derives another cut of its epoch than others',
+    name: 'the writer takes its watermark for the cut of its epoch',
     invariant: 'F3',
     edits: [
       {
@@ -147,9 +148,13 @@ export const FENCE_MUTANTS: readonly Mutant[] = [
         find: 'export function claimOf({ slot,',
         replace: 'export function claimOf({ own, slot,',
       },
-      { file: CLAIM, find: CUT, replace: CUT.replace('slot', 'slot + (own ? 1 : 0)') },
+      { file: CLAIM, find: CUT, replace: CUT.replace('slot', 'own ? released : slot') },
     ],
-    killer: { by: 'script', script: twoFencersAtOnce, options: { mutate: othersBlind } },
+    killer: {
+      by: 'script',
+      script: twoFencersOverAFlightUnderWay,
+      options: { mutate: othersBlind },
+    },
   },
   {
     name: 'the cut is published one slot high',

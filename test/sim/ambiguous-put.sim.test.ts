@@ -1,10 +1,8 @@
 /** Outcomes of creations that the writer cannot see, as other systems got them wrong. */
 import { describe, expect, it } from 'vitest';
-import { encodeHead, HEAD_ROOM_BYTES } from '../../src/format/flight.ts';
-import { crc32 } from '../../src/format/crc.ts';
-import { encodeRecord, recordEncodedBytes } from '../../src/format/records.ts';
 import { slotKey } from '../../src/protocol/keys.ts';
 import { Gate } from '../../src/testing/fault-script.ts';
+import { foreignFlight } from './foreign-flight.ts';
 import { creates, play } from './scenario.ts';
 
 describe('a creation whose answer is lost', () => {
@@ -79,7 +77,7 @@ describe('a slot that holds another writer’s flight', () => {
         () => scenario.harness.slots.slotsOf('a', 0).get(0)?.copies.size === 3,
         'the last copy',
       );
-      await scenario.world.bucket(0).store.createOnly(slotKey('a', 0, 1), foreignFlight(1));
+      await scenario.world.bucket(0).store.createOnly(slotKey('a', 0, 1), foreignFlight('a', 0, 1));
       expect(await scenario.append(a, stream)).toMatchObject({ kind: 'appended', start: 1 });
     });
     expect(counters.counts.roll).toBe(1);
@@ -121,28 +119,3 @@ describe('a writer that is killed', () => {
     });
   });
 });
-
-/** A sound flight for a slot of epoch 0 of star a, under a nonce that no mint returned. */
-function foreignFlight(slot: number): Uint8Array {
-  const length = recordEncodedBytes('foreign', []);
-  const bytes = new Uint8Array(HEAD_ROOM_BYTES + length);
-  encodeRecord(bytes, new DataView(bytes.buffer), HEAD_ROOM_BYTES, 1, 'foreign', []);
-  const start = encodeHead(
-    bytes,
-    HEAD_ROOM_BYTES,
-    { star: 'a', epoch: 0, slot, nonce: 'f'.repeat(32), released: slot },
-    [
-      {
-        streamId: 'e'.repeat(32),
-        firstSeqNum: 0,
-        count: 1,
-        offset: 0,
-        length,
-        firstTimestamp: 1,
-        lastTimestamp: 1,
-        checksum: crc32(bytes.subarray(HEAD_ROOM_BYTES)),
-      },
-    ],
-  );
-  return bytes.slice(start);
-}
