@@ -160,8 +160,6 @@ export const LEADERSHIP_MUTANTS: readonly Mutant[] = [
       },
     ],
     killer: { by: 'storm', seedsMax: 20 },
-    rule: 'T6',
-    because: 'the registry taken for evidence shows as a tenure that is left before its cut',
   },
   {
     name: 'the builder of the newest row counts as the leader',
@@ -184,8 +182,6 @@ export const LEADERSHIP_MUTANTS: readonly Mutant[] = [
       script: askOfARowsBuilder,
       options: { settings: { absorbMillis: 60_000 } },
     },
-    rule: 'T6',
-    because: 'whoever writer names is passed over: its tenure is left before its cut',
   },
   {
     name: 'a deletion is not decided in the writer record',

@@ -13,6 +13,7 @@ import { MintChecker } from './checkers/mint.ts';
 import { ConditionChecker, DeletionChecker } from './checkers/requests.ts';
 import { HistoryChecker } from './checkers/history.ts';
 import { PlacementChecker } from './checkers/roll.ts';
+import { SettlementChecker } from './checkers/settlement.ts';
 import { CoverageChecker, TenureChecker } from './checkers/tenure.ts';
 import { FirstPutChecker, HaltChecker, OneContentChecker } from './checkers/writer.ts';
 import { seen } from './client.ts';
@@ -70,6 +71,7 @@ export class Harness {
       new TenureChecker(context),
       new CoverageChecker(context),
       new MintChecker(context),
+      new SettlementChecker(context),
       new PlacementChecker(context),
       new DepartureChecker(context),
       new ConditionChecker(context),

@@ -9,7 +9,8 @@ import {
   type Tenure,
   type WriterRecord,
 } from '../../src/protocol/records.ts';
-import { refsPrefix, unpad } from '../../src/protocol/keys.ts';
+import { parseLease } from '../../src/protocol/lease.ts';
+import { refsPrefix, starKey, unpad } from '../../src/protocol/keys.ts';
 import type { MetaChange, MetaJournal } from '../../src/testing/meta-journal.ts';
 import type { WorldObserver } from '../../src/testing/world.ts';
 import { epochName } from './slot-index.ts';
@@ -71,6 +72,12 @@ export class MetaIndex implements WorldObserver {
       ({ record }) =>
         record.kind === 'tenure' && record.tenure.star === star && record.tenure.epoch === epoch,
     );
+  }
+
+  /** Whether the star's lease record is there now, of this incarnation. */
+  isRegistered({ star, incarnation }: Pick<Tenure, 'star' | 'incarnation'>): boolean {
+    const entry = this.#journal.get(starKey(star));
+    return entry !== undefined && parseLease(entry.key, entry.value).incarnation === incarnation;
   }
 
   lastRow(streamId: string): RefRow | undefined {

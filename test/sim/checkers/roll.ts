@@ -1,6 +1,6 @@
 /**
- * R1: a flight that a cut placed below itself is acknowledged from there, and never sent again; one
- * that was sent again elsewhere was at or above the cut.
+ * R1: a flight that a cut placed below itself is acknowledged from there, and never sent again, by
+ * whomever; what a process sent itself it sends again only when a cut left it over.
  */
 import { parsePreamble } from '../../../src/format/preamble.ts';
 import type { BucketCall } from '../../../src/testing/bucket-fates.ts';
@@ -29,10 +29,14 @@ export class PlacementChecker implements Checker {
           continue;
         }
         const { minter, record } = meta.epoch(at.star, at.epoch) ?? {};
-        // A successor gives numbers again that a zombie has used: T2 watches what becomes of those.
-        if (minter !== call.process) continue;
         const cut = record?.cut;
         if (cut !== undefined && at.slot >= cut) continue;
+        if (minter !== call.process) {
+          // A successor gives numbers again that a zombie has used: T2 watches what becomes of those.
+          if (cut === undefined) continue;
+          // Who was cut off may still send what it assigned: nobody maps it.
+          if (meta.epoch(address.star, address.epoch)?.record.cut !== undefined) continue;
+        }
         const where = `${epochName(at)}/${at.slot}, ${cut === undefined ? 'which no cut placed' : `below the cut ${cut}`}`;
         fail(
           'R1',

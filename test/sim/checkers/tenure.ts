@@ -1,4 +1,4 @@
-/** Leadership: S3 opened and R3 rolled into only when covered, T6 left only by its holder or after the cut, N release covered. */
+/** Leadership: S3 opened and R3 rolled into only when covered, T6 left only by its holder or after the cut (T3 whatever the registry says), N release covered. */
 import type { RefRow, Tenure } from '../../../src/protocol/records.ts';
 import { sameTenure } from '../../../src/protocol/gate.ts';
 import { tenureOf, type EpochChange, type WriterChange } from '../meta-index.ts';
@@ -27,12 +27,16 @@ export class TenureChecker implements Checker {
     if (record.kind === 'tenure' && !isSame) this.#opened(streamId, process, old);
   }
 
-  /** T6 */
-  #left(streamId: string, process: string, old: { star: string; epoch: number }): void {
+  /** T6; T3 when nothing but the registry spoke for it. */
+  #left(streamId: string, process: string, old: Tenure): void {
     const epoch = this.#context.meta.epoch(old.star, old.epoch);
     if (epoch?.minter === process || epoch?.record.cut !== undefined) return;
     const name = epochName(old);
-    this.#context.fail('T6', `${process} takes ${streamId} from ${name}, which is not cut`);
+    const text = `${process} takes ${streamId} from ${name}, which is not cut`;
+    if (!this.#context.meta.isRegistered(old)) {
+      this.#context.fail('T3', `${text}: its holder is not registered`);
+    }
+    this.#context.fail('T6', text);
   }
 
   /** S3; R3 when a star takes its own stream into its next epoch. */

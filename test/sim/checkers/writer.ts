@@ -39,9 +39,8 @@ export class OneContentChecker implements Checker {
 }
 
 /**
- * At the first PUT of a slot: M1, T1, R1 nothing that a cut of another epoch placed is carried again,
- * R4 a batch that is sent again is so under an unbroken leadership, and what may lie above a cut is
- * confined to the window (F2).
+ * At the first PUT of a slot: M1, T1, R4 a batch that is sent again is so under an unbroken
+ * leadership, and what may lie above a cut is confined to the window (F2).
  */
 export class FirstPutChecker implements Checker {
   readonly #context: CheckContext;
@@ -70,8 +69,7 @@ export class FirstPutChecker implements Checker {
     }
     for (const entry of slots.contentOf(address, call.bytes!)?.entries ?? []) {
       // Who was cut off may still send what it assigned: nobody maps it.
-      if (meta.epoch(star, epoch)?.record.cut === undefined)
-        this.#checkPlaces(call, address, entry);
+      if (meta.epoch(star, epoch)?.record.cut === undefined) this.#checkAgain(call, address, entry);
       if (meta.wasNamed(entry.streamId, star, epoch)) continue;
       fail(
         'T1',
@@ -80,19 +78,11 @@ export class FirstPutChecker implements Checker {
     }
   }
 
-  #checkPlaces(call: BucketCall, address: SlotAddress, entry: FlightEntry): void {
+  #checkAgain(call: BucketCall, address: SlotAddress, entry: FlightEntry): void {
     const { slots, meta, fail } = this.#context;
     const { streamId, firstSeqNum, count, checksum } = entry;
     for (const { at, entry: other } of slots.placesOf(streamId, firstSeqNum, firstSeqNum + count)) {
       if (at.star === address.star && at.epoch === address.epoch) continue;
-      const cut = meta.epoch(at.star, at.epoch)?.record.cut;
-      const where = `${epochName(at)}/${at.slot}`;
-      if (cut !== undefined && at.slot < cut) {
-        fail(
-          'R1',
-          `${call.process} sends ${streamId} ${firstSeqNum} in ${call.key}, which ${where} holds`,
-        );
-      }
       const isAgain =
         other.firstSeqNum === firstSeqNum && other.count === count && other.checksum === checksum;
       const isOwn = meta.epoch(at.star, at.epoch)?.minter === call.process;
