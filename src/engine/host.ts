@@ -168,6 +168,7 @@ export class HostedEngine implements Engine {
     this.#throwIfClosed();
     this.#star.throwIfNotServing();
     checkStreamName(name);
+    checkWaitOptions(options);
     const wait = this.#withDefault(options);
     const { ports, settings } = this.#star;
     const record = await this.#within('deleteStream', options, (inner) =>
