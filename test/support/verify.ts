@@ -13,8 +13,6 @@ const PARTS: readonly (readonly [part: string, ...npmRun: string[]])[] = [
   ['build', 'build'],
   ['tests', 'test'],
   ['tests, newer Node', 'test:newer-node'],
-  ['model', 'model'],
-  ['fuzz', 'fuzz', '--', '--minutes', '0.3'],
   ['package', 'check:package'],
   ['bench smoke', 'bench', '--', '--smoke'],
 ];
