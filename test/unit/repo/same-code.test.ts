@@ -31,7 +31,7 @@ const BEYOND_HOST: Readonly<Record<string, string>> = {
 
 /** Who may write stored bytes: it plays somebody else than an engine. */
 const WRITERS: Readonly<Record<string, string>> = {
-  'test/sim/ambiguous-put.sim.test.ts': 'a flight of another writer',
+  'test/sim/foreign-flight.ts': 'a flight of another writer',
   'test/sim/fencing.sim.test.ts': 'poison of another fencer',
   'test/sim/lease-loss.sim.test.ts': 'a lease record as somebody else overwrites it',
   'test/sim/lies.ts': 'records as a break of the metastore would show them',
