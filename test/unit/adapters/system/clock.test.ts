@@ -74,8 +74,12 @@ describe('systemClock', () => {
 
   it('keeps the process alive for its waits, unless they are in the background', async () => {
     const [keeping, background] = await Promise.all(
-      ['keep-alive', 'background'].map(async (timers) => {
-        const child = spawnTypeScript(WAITER, [timers]);
+      [
+        ['keep-alive', '200'],
+        // Far longer than any other thing that may keep a process that has just started.
+        ['background', '20000'],
+      ].map(async (args) => {
+        const child = spawnTypeScript(WAITER, args);
         expect(await child.ended).toEqual({ code: 0, signal: null });
         return child.output().trim();
       }),

@@ -4,4 +4,4 @@ import { systemClock } from '../../../../src/adapters/system/clock.ts';
 const timers = process.argv[2] === 'background' ? 'background' : 'keep-alive';
 systemClock({ timers }).setTimeout(() => {
   console.log('waited');
-}, 200);
+}, Number(process.argv[3]));
