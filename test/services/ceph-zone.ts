@@ -1,163 +1,170 @@
-/** One Ceph cluster of a monitor, an object store in memory and an S3 gateway, on loopback. */
+/** One Ceph cluster of a monitor, an object store and an S3 gateway, on loopback. */
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { configuration, gatewayPort, monitorPort, PORTS, type ZonePlace } from './ceph-config.ts';
 import type { Ceph } from './ceph-packages.ts';
+import { Daemon } from './daemon.ts';
+import { freePorts } from './ports.ts';
+import { removeFolder, scratchFolder } from './scratch.ts';
 
 const run = promisify(execFile);
 
-export interface CephZone {
-  readonly endpoint: string;
-  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string };
-  stop(): Promise<void>;
-}
-
-let nextDaemonPorts = 17_000;
-const DAEMONS = ['client.rgw', 'osd.0', 'mon.a'];
+const START_MILLIS = 120_000;
+const CALL_MILLIS = 30_000;
 const CREDENTIALS = { accessKeyId: 'test', secretAccessKey: 'testtesttest' };
 
-/** Daemons that race each other at their start may die of it: then all of it is begun again. */
+/** Starts a zone; one whose daemons die or hang is begun again once, elsewhere. */
 export async function startCephZone(ceph: Ceph): Promise<CephZone> {
-  for (let left = 2; ; left--) {
-    try {
-      return await startOnce(ceph);
-    } catch (error) {
-      if (left === 0) throw error;
-    }
+  try {
+    return await startOnce(ceph);
+  } catch (error) {
+    console.log(`a Ceph zone did not start, a second try follows: ${String(error)}`);
+    return await startOnce(ceph);
   }
 }
 
 async function startOnce(ceph: Ceph): Promise<CephZone> {
-  const folder = await mkdtemp(join(tmpdir(), 'asterlog-zone-'));
-  const [gatewayPort, monitorPort] = [await freePort(), await freePort()];
-  const daemonPorts = (nextDaemonPorts += 100);
-  const [cluster, store] = [randomUUID(), randomUUID()];
-  const file = (name: string): string => join(folder, name);
-  for (const name of ['mon', 'osd', 'rgw']) await mkdir(file(name));
-  await writeFile(file('keyring'), '');
-  await writeFile(
-    file('ceph.conf'),
-    configuration(ceph, { folder, cluster, monitorPort, gatewayPort, daemonPorts }),
-  );
-  const env = { ...ceph.environment, CEPH_CONF: file('ceph.conf') };
-  const call = (program: string, ...args: string[]) => run(program, args, { env, timeout: 30_000 });
-  const stop = async (): Promise<void> => {
-    for (const daemon of DAEMONS) {
-      const pid = Number(await readFile(file(`${daemon}.pid`), 'utf8').catch(() => ''));
-      if (pid > 0) process.kill(pid, 'SIGKILL');
-    }
-    await sleep(200);
-    await rm(folder, { recursive: true, force: true });
-  };
+  const folder = await scratchFolder();
+  const place = { folder, cluster: randomUUID(), ports: await freePorts(PORTS) };
+  const zone = new CephZone(ceph, place);
   try {
-    const address = `[v1:127.0.0.1:${monitorPort}]`;
-    await call('monmaptool', '--create', '--fsid', cluster, '--addv', 'a', address, file('monmap'));
-    const map = ['--monmap', file('monmap'), '--keyring', file('keyring')];
-    await call('ceph-mon', '-i', 'a', '--mkfs', ...map);
-    await call('ceph-mon', '-i', 'a');
-    await until(() => call('ceph', 'osd', 'new', store));
-    await call('ceph-osd', '-i', '0', '--mkfs', '--osd-uuid', store);
-    const place = ['osd.0', '1.0', 'host=localhost', 'root=default'];
-    await until(() => call('ceph', 'osd', 'crush', 'add', ...place));
-    await call('ceph-osd', '-i', '0');
-    await until(async () => {
-      const { stdout } = await call('ceph', 'osd', 'stat');
-      if (!stdout.includes('1 up')) throw new Error('the object store is not up yet');
-    });
-    await call('radosgw', '-n', 'client.rgw');
-    const endpoint = `http://127.0.0.1:${gatewayPort}`;
-    await until(() => call('curl', '-s', '-o', '/dev/null', endpoint));
-    const keys = [
-      `--access-key=${CREDENTIALS.accessKeyId}`,
-      `--secret=${CREDENTIALS.secretAccessKey}`,
-    ];
-    const user = ['user', 'create', '--uid=test', '--display-name=test', ...keys];
-    await call('radosgw-admin', '-n', 'client.rgw', ...user);
-    return { endpoint, credentials: CREDENTIALS, stop };
+    await zone.create();
+    return zone;
   } catch (error) {
-    await stop();
-    throw error;
+    const logs = await zone.logs();
+    await zone.stop();
+    throw new Error(`${String(error)}\n${logs}`, { cause: error });
   }
 }
 
-interface Place {
-  readonly folder: string;
-  readonly cluster: string;
-  readonly monitorPort: number;
-  readonly gatewayPort: number;
-  /** The first of a range that no other zone uses: daemons of two would take each other for their own. */
-  readonly daemonPorts: number;
-}
+export class CephZone {
+  readonly credentials = CREDENTIALS;
+  readonly endpoint: string;
+  readonly #ceph: Ceph;
+  readonly #place: ZonePlace;
+  readonly #env: NodeJS.ProcessEnv;
+  #daemons: Daemon[] = [];
 
-function configuration({ libraries }: Ceph, place: Place): string {
-  const { folder, cluster, monitorPort, gatewayPort, daemonPorts } = place;
-  return `[global]
-fsid = ${cluster}
-mon_host = v1:127.0.0.1:${monitorPort}
-auth_cluster_required = none
-auth_service_required = none
-auth_client_required = none
-public_addr = 127.0.0.1
-cluster_addr = 127.0.0.1
-ms_bind_msgr2 = false
-ms_bind_port_min = ${daemonPorts}
-ms_bind_port_max = ${daemonPorts + 90}
-run_dir = ${folder}
-admin_socket = ${folder}/$name.asok
-pid_file = ${folder}/$name.pid
-log_file = ${folder}/$name.log
-osd_pool_default_size = 1
-osd_pool_default_min_size = 1
-osd_pool_default_pg_num = 4
-osd_pool_default_pgp_num = 4
-rgw_rados_pool_pg_num_min = 4
-osd_pool_default_pg_autoscale_mode = off
-mon_allow_pool_size_one = true
-osd_crush_chooseleaf_type = 0
-mon_data_avail_crit = 1
-mon_data_avail_warn = 1
-mon_osd_min_in_ratio = 0
-mon_max_pg_per_osd = 1000
-paxos_propose_interval = 0.05
-erasure_code_dir = ${libraries}/ceph/erasure-code
-osd_class_dir = ${libraries}/rados-classes
-plugin_dir = ${libraries}/ceph
-[mon.a]
-mon_data = ${folder}/mon
-[osd.0]
-osd_data = ${folder}/osd
-osd_objectstore = memstore
-memstore_device_bytes = 2147483648
-[client.rgw]
-rgw_frontends = beast endpoint=127.0.0.1:${gatewayPort} tcp_nodelay=1
-rgw_data = ${folder}/rgw
-rgw_dns_name = localhost
-rgw_thread_pool_size = 128
-`;
-}
+  constructor(ceph: Ceph, place: ZonePlace) {
+    this.#ceph = ceph;
+    this.#place = place;
+    this.#env = { ...ceph.environment, CEPH_CONF: this.#file('ceph.conf') };
+    this.endpoint = `http://127.0.0.1:${gatewayPort(place)}`;
+  }
 
-/** The daemons race each other when they start. */
-async function until(attempt: () => Promise<unknown>): Promise<void> {
-  for (let left = 60; ; left--) {
-    try {
-      await attempt();
-      return;
-    } catch (error) {
-      if (left === 0) throw error;
-      await sleep(300);
+  async create(): Promise<void> {
+    const { cluster } = this.#place;
+    const store = randomUUID();
+    const deadline = performance.now() + START_MILLIS;
+    for (const name of ['mon', 'osd', 'rgw']) await mkdir(this.#file(name));
+    await writeFile(this.#file('keyring'), '');
+    await writeFile(this.#file('ceph.conf'), configuration(this.#ceph, this.#place));
+    const monmap = this.#file('monmap');
+    const address = `[v1:127.0.0.1:${monitorPort(this.#place)}]`;
+    await this.#call('monmaptool', '--create', '--fsid', cluster, '--addv', 'a', address, monmap);
+    const keyring = ['--keyring', this.#file('keyring')];
+    await this.#call('ceph-mon', '-i', 'a', '--mkfs', '--monmap', monmap, ...keyring);
+    this.#startMonitor();
+    await this.#until(deadline, () => this.#call('ceph', 'osd', 'new', store));
+    await this.#call('ceph-osd', '-i', '0', '--mkfs', '--osd-uuid', store);
+    const position = ['osd.0', '1.0', 'host=localhost', 'root=default'];
+    await this.#until(deadline, () => this.#call('ceph', 'osd', 'crush', 'add', ...position));
+    this.#startStore();
+    await this.#startGateway(deadline);
+    const { accessKeyId, secretAccessKey } = CREDENTIALS;
+    const keys = [`--access-key=${accessKeyId}`, `--secret=${secretAccessKey}`];
+    const user = ['user', 'create', '--uid=test', '--display-name=test', ...keys];
+    await this.#call('radosgw-admin', '-n', 'client.rgw', ...user);
+  }
+
+  /** SIGKILL of everything; what was acknowledged stays on disk. */
+  async kill(): Promise<void> {
+    const daemons = this.#daemons.splice(0);
+    await Promise.all(daemons.map((daemon) => daemon.kill()));
+  }
+
+  /** After `kill`, at the same place. */
+  async restart(): Promise<void> {
+    const deadline = performance.now() + START_MILLIS;
+    this.#startMonitor();
+    this.#startStore();
+    await this.#startGateway(deadline);
+  }
+
+  /** SIGSTOP of the object store: the gateway takes requests and answers none. */
+  freeze(): void {
+    this.#store().signal('SIGSTOP');
+  }
+
+  /** What was asked meanwhile is done now. */
+  thaw(): void {
+    this.#store().signal('SIGCONT');
+  }
+
+  async stop(): Promise<void> {
+    await this.kill();
+    await removeFolder(this.#place.folder);
+  }
+
+  /** The last lines of each daemon's log. */
+  async logs(): Promise<string> {
+    const texts = this.#daemons.map(async ({ name }) => {
+      const text = await readFile(this.#file(`${name}.log`), 'utf8').catch(() => '');
+      return `-- ${name}\n${text.split('\n').slice(-15).join('\n')}`;
+    });
+    return (await Promise.all(texts)).join('\n');
+  }
+
+  #file(name: string): string {
+    return join(this.#place.folder, name);
+  }
+
+  #call(program: string, ...args: string[]) {
+    return run(program, args, { env: this.#env, timeout: CALL_MILLIS });
+  }
+
+  #start(name: string, ...command: string[]): void {
+    this.#daemons.push(new Daemon(name, [...command, '-f'], this.#env));
+  }
+
+  #startMonitor(): void {
+    this.#start('mon.a', 'ceph-mon', '-i', 'a');
+  }
+
+  #startStore(): void {
+    this.#start('osd.0', 'ceph-osd', '-i', '0');
+  }
+
+  /** It answers when it has read from and written to the object store. */
+  async #startGateway(deadline: number): Promise<void> {
+    this.#start('client.rgw', 'radosgw', '-n', 'client.rgw');
+    await this.#until(deadline, async () => {
+      const answer = await fetch(this.endpoint, { signal: AbortSignal.timeout(CALL_MILLIS) });
+      await answer.arrayBuffer();
+    });
+  }
+
+  #store(): Daemon {
+    const store = this.#daemons.find(({ name }) => name === 'osd.0');
+    if (store === undefined) throw new Error('the zone does not run');
+    return store;
+  }
+
+  /** Tries again until the deadline, or until a daemon of the zone is gone. */
+  async #until<T>(deadline: number, attempt: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await attempt();
+      } catch (error) {
+        const gone = this.#daemons.find(({ isOver }) => isOver);
+        await gone?.untilEnd();
+        if (performance.now() > deadline) throw error;
+        await sleep(200);
+      }
     }
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

@@ -4,7 +4,7 @@ import { amzDate, canonicalQuery, sha256Hex, Signer } from '../../src/adapters/s
 import type { CephZone } from './ceph-zone.ts';
 
 export async function s3Request(
-  { endpoint, credentials }: CephZone,
+  { endpoint, credentials }: Pick<CephZone, 'endpoint' | 'credentials'>,
   method: string,
   path: string,
   query: Readonly<Record<string, string>> = {},
