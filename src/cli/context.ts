@@ -3,15 +3,10 @@ import type { Command } from 'commander';
 import type { Readable } from 'node:stream';
 import type { Engine, ReadOnlyEngine } from '../engine/api.ts';
 import type { Log } from '../ports/log.ts';
+import { requireRoot } from './components.ts';
 import { createOutput, type ByteSink, type Output } from './output.ts';
 import type { Shutdown } from './shutdown.ts';
-import {
-  requireRoot,
-  type EngineDoor,
-  type OpenHooks,
-  type StoreOptions,
-  type WriterOptions,
-} from './store.ts';
+import type { EngineDoor, OpenHooks, StoreOptions, WriterOptions } from './store.ts';
 import type { TextSink } from './terminal.ts';
 
 export interface Context {

@@ -1,5 +1,4 @@
-/** The way from the command line's options to engines over a data directory. */
-import { directoryComponents, type Components } from '../engine/components.ts';
+/** The way from the command line's options to engines over a data directory or buckets on S3. */
 import {
   createEngine,
   explainAsOperator,
@@ -7,6 +6,7 @@ import {
   openReader,
   releaseAsOperator,
 } from '../engine/create.ts';
+import { componentsOf } from './components.ts';
 import { settingsOf, type EngineDoor, type StoreOptions } from './store.ts';
 
 export const engineDoor: EngineDoor = {
@@ -22,10 +22,6 @@ export const engineDoor: EngineDoor = {
     releaseAsOperator({ ...dataOf(options), ...hooks }, request),
   explain: (options, target, hooks) => explainAsOperator({ ...dataOf(options), ...hooks }, target),
 };
-
-function componentsOf({ root, buckets, bucket }: StoreOptions): Components {
-  return directoryComponents({ root, buckets: bucket === undefined ? buckets : [...bucket] });
-}
 
 function dataOf(options: StoreOptions) {
   return { components: componentsOf(options), settings: settingsOf(options) };

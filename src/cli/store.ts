@@ -1,6 +1,5 @@
 /** Options that say where the data is and how it is kept, and the engines they open. */
 import { Option, type Command } from 'commander';
-import { existsSync } from 'node:fs';
 import type { ListenOptions } from '../engine/forwarding/listen-options.ts';
 import type { Engine, FenceProgress, ReadOnlyEngine } from '../engine/api.ts';
 import type {
@@ -9,7 +8,7 @@ import type {
   ReleaseReport,
   ReleaseRequest,
 } from '../engine/operator.ts';
-import { EngineError } from '../lib/errors.ts';
+import type { S3Components } from '../engine/s3-components.ts';
 import type { WaitOptions } from '../lib/wait.ts';
 import type { Log } from '../ports/log.ts';
 import { LIMITS } from '../protocol/limits.ts';
@@ -18,10 +17,17 @@ import { duration, integerIn } from './parse.ts';
 
 /** Which data: every command has these. */
 export interface StoreOptions {
-  readonly root: string;
+  /** Undefined: what the settings of `s3` say, or `./data`. */
+  readonly root?: string;
   readonly buckets: number;
   /** The directories of the buckets, where they are not below the root. */
   readonly bucket?: readonly string[];
+  /** A file of settings, or URLs of buckets. */
+  readonly s3?: string;
+  readonly endpoint?: string;
+  readonly region?: string;
+  /** In place of all options above: what a process hands on to those that it starts. */
+  readonly components?: S3Components;
   readonly star: string;
   readonly basin: string;
 }
@@ -69,20 +75,42 @@ export interface EngineDoor {
 }
 
 export function addStoreOptions(command: Command): Command {
-  return command
-    .addOption(new Option('--root <dir>', 'data directory').env('ASTERLOG_ROOT').default('./data'))
-    .addOption(
-      new Option('--buckets <count>', 'buckets in it, one directory each')
-        .argParser(integerIn(1, LIMITS.buckets))
-        .default(3),
-    )
+  return addS3Options(
+    command
+      .addOption(
+        new Option(
+          '--root <dir>',
+          'data directory, of buckets on S3 the one of the metastore; default: ./data',
+        ).env('ASTERLOG_ROOT'),
+      )
+      .addOption(
+        new Option('--buckets <count>', 'buckets in it, one directory each')
+          .argParser(integerIn(1, LIMITS.buckets))
+          .default(3),
+      ),
+  )
     .addOption(
       new Option('--bucket <dir>', 'a bucket of its own place; repeat, always in the same order')
         .argParser((dir: string, before: string[] | undefined) => [...(before ?? []), dir])
-        .conflicts('buckets'),
+        .conflicts(['buckets', 's3']),
     )
     .option('--star <name>', 'the chain; one live process a star', 'main')
     .option('--basin <name>', 'name space of the streams', 'default');
+}
+
+/** Buckets on S3 in place of directories. Secrets are named in the file, or come from the environment. */
+export function addS3Options(command: Command): Command {
+  return command
+    .addOption(
+      new Option(
+        '--s3 <file or urls>',
+        'buckets on S3: a JSON file of settings, or s3://bucket/prefix,s3://...',
+      )
+        .env('ASTERLOG_S3')
+        .conflicts('buckets'),
+    )
+    .option('--endpoint <url>', 'with --s3 s3://...: the service; default: AWS')
+    .option('--region <name>', 'with --s3 s3://...: what requests are signed for');
 }
 
 export function addWriterOptions(command: Command): Command {
@@ -106,14 +134,6 @@ export function addWriterOptions(command: Command): Command {
         .argParser(duration)
         .default(10_000, '10s'),
     );
-}
-
-/** A command that only looks must not look at an empty place that it would have to create. */
-export function requireRoot({ root }: StoreOptions): void {
-  if (existsSync(root)) return;
-  throw new EngineError('INVALID_OPTION', 'there is no data directory', {
-    details: { option: 'root', value: root },
-  });
 }
 
 /** The settings that the options stand for. */

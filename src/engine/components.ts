@@ -109,8 +109,22 @@ export function bucketCountOf(components: Components): number {
 
 function parse<T extends v.GenericSchema>(schema: T, options: unknown): v.InferOutput<T> {
   const parsed = v.safeParse(schema, options);
-  if (!parsed.success) throw optionError('components', parsed.issues[0]);
+  if (!parsed.success) throw withoutSecrets(optionError('components', parsed.issues[0]));
   return parsed.output;
+}
+
+/** Options of which errors show the value. Any other may have got a secret by mistake. */
+const SHOWN =
+  /^components(?:\.buckets\.\d+)?\.(?:kind|id|root|path|name|bucket|prefix|region|addressing|caFile)$/;
+
+function withoutSecrets(error: EngineError): EngineError {
+  const { option, value, problem, ...rest } = error.details;
+  if (typeof value !== 'string' || SHOWN.test(String(option))) return error;
+  // The problem may quote what was received.
+  const known = String(problem).replace(/ but received .*$/s, '');
+  return new EngineError(error.code, error.summary, {
+    details: { option, problem: known, ...rest },
+  });
 }
 
 const componentsSchema = v.variant('kind', [

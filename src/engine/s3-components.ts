@@ -5,7 +5,15 @@ import { EngineError } from '../lib/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
 
 const text = v.pipe(v.string(), v.minLength(1), v.maxLength(4_096));
-const variable = v.pipe(v.string(), v.regex(/^\w{1,256}$/, 'the name of an environment variable'));
+/** Errors name variables, so what may be a key itself must not pass for the name of one. */
+const variable = v.pipe(
+  v.string(),
+  v.maxLength(256),
+  v.regex(
+    /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$/,
+    'the name of an environment variable, upper case with an underscore: no key goes here',
+  ),
+);
 const bucketName = v.pipe(
   v.string(),
   v.regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, '3 to 63 of a-z, 0-9, dot and hyphen'),

@@ -27,13 +27,7 @@ export async function s3Stores(root: string, mode: 'read' | 'write'): Promise<St
         details: { option: 'components.buckets', name: descriptor.name },
       });
     }
-    const { caFile, credentials, ...rest } = descriptor;
-    const store = new S3BucketStore({
-      ...rest,
-      readOnly,
-      credentials: credentialSource(credentials),
-      ca: caFile === undefined ? undefined : await readCertificates(caFile),
-    });
+    const store = await openS3Bucket(descriptor, { readOnly });
     buckets.set(descriptor.name, { descriptor, store });
     return store;
   };
@@ -56,6 +50,19 @@ export async function s3Stores(root: string, mode: 'read' | 'write'): Promise<St
       await Promise.all([metastore.close(), ...stores.map((store) => store.close())]);
     },
   };
+}
+
+/** Nothing is asked of the server yet. */
+export async function openS3Bucket(
+  { caFile, credentials, ...rest }: S3BucketDescriptor,
+  { readOnly }: { readonly readOnly: boolean },
+): Promise<S3BucketStore> {
+  return new S3BucketStore({
+    ...rest,
+    readOnly,
+    credentials: credentialSource(credentials),
+    ca: caFile === undefined ? undefined : await readCertificates(caFile),
+  });
 }
 
 async function readCertificates(path: string): Promise<string> {

@@ -1,14 +1,13 @@
 import { Option, type Command } from 'commander';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { addCommonOptions, outputOf } from '../context.ts';
 import type { CommonOptions, Context } from '../context.ts';
+import { demoPlace } from '../demo/place.ts';
 import { demoDocument, demoLines, demoPassed } from '../demo/result.ts';
 import { runDemo } from '../demo/run.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { loadCorpus } from '../load/corpus.ts';
 import { integerIn, numberIn } from '../parse.ts';
+import { addS3Options } from '../store.ts';
 import { takeoverDocument, takeoverLines, takeoverPassed } from '../takeover/result.ts';
 import { runTakeover } from '../takeover/run.ts';
 
@@ -16,6 +15,9 @@ interface DemoOptions extends CommonOptions {
   readonly seconds: number;
   readonly root?: string;
   readonly buckets: number;
+  readonly s3?: string;
+  readonly endpoint?: string;
+  readonly region?: string;
   readonly copies: number;
   readonly streams: number;
   readonly producers: number;
@@ -69,30 +71,29 @@ export function registerDemo(program: Command, context: Context): void {
         .default(8),
     )
     .option('--takeover', 'two processes; the one that leads is killed')
-    .option('--keep', 'keep the temporary directory');
-  addCommonOptions(command)
+    .option('--keep', 'keep the temporary directory, and the objects in buckets on S3');
+  addCommonOptions(addS3Options(command))
     .addHelpText('after', HELP)
     .action((files: string[], options: DemoOptions) => demo(context, files, options));
 }
 
 async function demo(context: Context, files: string[], options: DemoOptions): Promise<void> {
   const output = outputOf(context, options);
-  const { seconds, buckets, copies, producers } = options;
+  const { seconds, copies, producers } = options;
   // An unreadable text is found before anything is created; the writers load it again.
   loadCorpus(files);
-  const root = options.root ?? (await mkdtemp(join(tmpdir(), 'asterlog-demo-')));
-  const temporary = options.root === undefined && options.keep !== true;
+  const place = await demoPlace(options);
   try {
     const plan = {
       store: {
-        root,
-        buckets,
+        ...place.store,
         copies,
         star: 'main',
         basin: 'default',
         sessionTimeout: 15_000,
         closeTimeout: 30_000,
       },
+      place: place.text,
       seconds,
       producers,
       streams: Math.min(options.streams, producers),
@@ -113,7 +114,7 @@ async function demo(context: Context, files: string[], options: DemoOptions): Pr
     }
     if (!passed) context.setExit(EXIT_CODES.failed.code);
   } finally {
-    if (temporary) await rm(root, { recursive: true, force: true });
+    const left = await place.leave();
+    if (left !== undefined) output.note(left);
   }
-  if (!temporary) output.note(`the data is in ${root}`);
 }

@@ -1,11 +1,12 @@
 import type { Command } from 'commander';
 import type { ExplainedCell, ExplainedSlot } from '../../engine/operator.ts';
+import { requireRoot } from '../components.ts';
 import { addCommonOptions, outputOf } from '../context.ts';
 import type { CommonOptions, Context } from '../context.ts';
 import { table } from '../drawing.ts';
 import { formatInstant } from '../numbers.ts';
 import { integerIn } from '../parse.ts';
-import { addStoreOptions, requireRoot, type StoreOptions } from '../store.ts';
+import { addStoreOptions, type StoreOptions } from '../store.ts';
 
 type ExplainOptions = StoreOptions & CommonOptions;
 

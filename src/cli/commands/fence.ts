@@ -1,11 +1,12 @@
 import { Option, type Command } from 'commander';
 import type { FenceReport } from '../../engine/operator.ts';
+import { requireRoot } from '../components.ts';
 import { addCommonOptions, outputOf } from '../context.ts';
 import type { CommonOptions, Context } from '../context.ts';
 import { FenceView } from '../demo/fence-view.ts';
 import { formatMillis } from '../numbers.ts';
 import { duration, integerIn } from '../parse.ts';
-import { addStoreOptions, requireRoot, type StoreOptions } from '../store.ts';
+import { addStoreOptions, type StoreOptions } from '../store.ts';
 
 interface FenceOptions extends StoreOptions, CommonOptions {
   readonly timeout: number;

@@ -1,11 +1,12 @@
 import { Option, type Command } from 'commander';
 import type { ReleaseReport } from '../../engine/operator.ts';
+import { requireRoot } from '../components.ts';
 import { addCommonOptions, outputOf } from '../context.ts';
 import type { CommonOptions, Context } from '../context.ts';
 import { FenceView } from '../demo/fence-view.ts';
 import { formatCount } from '../numbers.ts';
 import { duration } from '../parse.ts';
-import { addStoreOptions, requireRoot, type StoreOptions } from '../store.ts';
+import { addStoreOptions, type StoreOptions } from '../store.ts';
 
 interface ReleaseOptions extends StoreOptions, CommonOptions {
   readonly force?: boolean;

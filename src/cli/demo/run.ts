@@ -19,7 +19,9 @@ import { FenceView } from './fence-view.ts';
 import type { DemoFigures, FenceFigures } from './result.ts';
 
 export interface DemoPlan {
-  readonly store: WriterOptions;
+  readonly store: WriterOptions & { readonly root: string };
+  /** Where the data is, for people. */
+  readonly place: string;
   readonly seconds: number;
   readonly streams: number;
   readonly producers: number;
@@ -213,9 +215,9 @@ class Demo {
   }
 
   #announce(): void {
-    const { store, seconds, streams, producers } = this.#plan;
+    const { store, place, seconds, streams, producers } = this.#plan;
     this.#output.note(
-      `${store.buckets} buckets in ${store.root}, ${producers} producers, ${streams} streams, ` +
+      `${store.buckets} buckets in ${place}, ${producers} producers, ${streams} streams, ` +
         `${seconds} s`,
     );
   }

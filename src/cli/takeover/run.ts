@@ -17,7 +17,9 @@ import { hostMillis, type MemberReport, type TakeoverFigures } from './reports.t
 import type { TakeoverResult } from './result.ts';
 
 export interface TakeoverPlan {
-  readonly store: WriterOptions;
+  readonly store: WriterOptions & { readonly root: string };
+  /** Where the data is, for people. */
+  readonly place: string;
   readonly seconds: number;
   readonly producers: number;
   readonly streams: number;
@@ -66,9 +68,9 @@ class Takeover {
   }
 
   async run(): Promise<TakeoverResult> {
-    const { seconds, store } = this.#plan;
+    const { seconds, store, place } = this.#plan;
     this.#output.note(
-      `${store.buckets} buckets in ${store.root}, ${this.#names.length} streams, two processes with ` +
+      `${store.buckets} buckets in ${place}, ${this.#names.length} streams, two processes with ` +
         `${this.#plan.producers} producers each, ${seconds} s`,
     );
     const leader = this.#start(LEADER);

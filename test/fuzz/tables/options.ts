@@ -12,6 +12,7 @@ import {
   checkComponents,
   directoryComponents,
   memoryComponents,
+  s3Components,
 } from '../../../src/engine/components.ts';
 import { checkListenOptions } from '../../../src/engine/forwarding/listen-options.ts';
 import { checkStreamName } from '../../../src/engine/names.ts';
@@ -97,6 +98,23 @@ export const OPTION_DECODERS: readonly ValueDecoder[] = [
   check('directoryComponents', 'src/engine/components.ts', directoryComponents, [
     [{ root: 'data', buckets: 3 }],
     [{ root: 'data', buckets: ['a', 'b'] }],
+  ]),
+  check('s3Components', 'src/engine/components.ts', s3Components, [
+    [
+      {
+        region: 'r',
+        buckets: [{ bucket: 'one-bucket', prefix: 'a/', credentials: { from: 'chain' } }],
+        metastore: { root: 'data' },
+      },
+    ],
+    [
+      {
+        endpoint: 'http://localhost:1',
+        credentials: { from: 'environment', accessKeyId: 'MY_KEY' },
+        buckets: [{ bucket: 'one-bucket', name: 'x', caFile: 'ca.pem', signsPayload: true }],
+        metastore: { root: 'data' },
+      },
+    ],
   ]),
   check('checkComponents', 'src/engine/components.ts', checkComponents, [
     [{ kind: 'memory', id: 'x', buckets: 3 }],

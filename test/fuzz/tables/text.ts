@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { Buffer } from 'node:buffer';
 import { InvalidArgumentError } from 'commander';
+import { parseS3Settings } from '../../../src/cli/components.ts';
 import { decodeReport, encodeReport, type Report } from '../../../src/cli/load/reports.ts';
 import { duration, instant, integerIn, numberIn } from '../../../src/cli/parse.ts';
 import { LineSplitter } from '../../../src/cli/records/line-splitter.ts';
@@ -120,6 +121,18 @@ export const TEXT_DECODERS: readonly BytesDecoder[] = [
     codes: ['INVALID_RECORD'],
     covered: nobody,
     reencode: jsonOf,
+  },
+  {
+    kind: 'bytes',
+    name: 'parseS3Settings',
+    file: 'src/cli/components.ts',
+    seeds: lines(
+      '{"buckets":[{"bucket":"one-bucket","prefix":"a/"}],"metastore":{"root":"/d"}}',
+      '{"region":"r","credentials":{"from":"chain"},"buckets":[{"bucket":"one-bucket"}]}',
+    ),
+    decode: (bytes) => parseS3Settings(textOf(bytes), 's3.json'),
+    codes: ['INVALID_OPTION'],
+    covered: nobody,
   },
   {
     kind: 'bytes',
