@@ -232,7 +232,9 @@ export class BucketSets {
           createdAtMillis: clock.now(),
         });
         const outcome = await store.createOnly(identityKey(setId), bytes, { signal });
-        if (outcome.kind !== 'created') {
+        // The id is new: an object of it is this one, sent twice.
+        const isOwn = outcome.kind === 'exists' && Buffer.compare(outcome.head, bytes) === 0;
+        if (outcome.kind !== 'created' && !isOwn) {
           throw new EngineError('BUCKET_UNAVAILABLE', 'a new set could not write an identity', {
             cause: 'cause' in outcome ? outcome.cause : undefined,
             details: { bucket: store.name, outcome: outcome.kind },

@@ -30,6 +30,8 @@ const endpoint = v.pipe(
 );
 const addressing = v.picklist(['virtual', 'path']);
 
+const hedgePercent = v.pipe(v.number(), v.minValue(0), v.maxValue(100));
+
 const credentials = v.variant('from', [
   v.strictObject({
     from: v.literal('environment'),
@@ -47,6 +49,7 @@ const common = {
   addressing: v.optional(addressing),
   caFile: v.optional(text),
   signsPayload: v.optional(v.boolean()),
+  hedgePercent: v.optional(hedgePercent),
   credentials: v.optional(credentials),
 };
 
@@ -76,6 +79,7 @@ const s3Bucket = v.strictObject({
   addressing,
   caFile: v.optional(text),
   signsPayload: v.optional(v.boolean()),
+  hedgePercent: v.optional(hedgePercent),
   credentials,
 });
 
@@ -95,7 +99,7 @@ export function resolveS3Options(options: v.InferOutput<typeof s3Options>): S3Co
   const resolved = buckets.map((own): S3BucketDescriptor => {
     const given = { ...shared, ...own };
     const { bucket, prefix: within = '', region: inRegion = 'us-east-1' } = given;
-    const { caFile, signsPayload } = given;
+    const { caFile, signsPayload, hedgePercent: hedges } = given;
     return {
       name: given.name ?? `s3://${bucket}/${within}`,
       bucket,
@@ -105,6 +109,7 @@ export function resolveS3Options(options: v.InferOutput<typeof s3Options>): S3Co
       addressing: given.addressing ?? (given.endpoint === undefined ? 'virtual' : 'path'),
       ...(caFile === undefined ? {} : { caFile: resolve(caFile) }),
       ...(signsPayload === undefined ? {} : { signsPayload }),
+      ...(hedges === undefined ? {} : { hedgePercent: hedges }),
       credentials: given.credentials ?? v.parse(credentials, { from: 'environment' }),
     };
   });

@@ -10,7 +10,7 @@ export interface Call {
   onAbandoned: (() => void) | undefined;
   /**
    * Runs `work`, during which the caller is not answered, whatever happens: it would take back
-   * memory that the system still reads.
+   * memory that the system still reads. Several may run at once.
    */
   whileTouching<T>(work: () => Promise<T>): Promise<T>;
 }
@@ -128,7 +128,7 @@ class RunningCall<T> implements Call {
   readonly #options: RunningCallOptions<T>;
   readonly #timer: NodeJS.Timeout;
   readonly #onAbort: (() => void) | undefined;
-  #isTouching = false;
+  #touching = 0;
 
   constructor(request: CallRequest<T>, options: RunningCallOptions<T>) {
     this.#request = request;
@@ -157,12 +157,12 @@ class RunningCall<T> implements Call {
   }
 
   async whileTouching<R>(work: () => Promise<R>): Promise<R> {
-    this.#isTouching = true;
+    this.#touching++;
     try {
       return await work();
     } finally {
-      this.#isTouching = false;
-      if (this.abandoned !== undefined) this.#answer(this.abandoned);
+      this.#touching--;
+      if (this.abandoned !== undefined && this.#touching === 0) this.#answer(this.abandoned);
     }
   }
 
@@ -172,7 +172,7 @@ class RunningCall<T> implements Call {
     this.#release();
     this.#options.cancel();
     this.onAbandoned?.();
-    if (!this.#isTouching) this.#answer(cause);
+    if (this.#touching === 0) this.#answer(cause);
   }
 
   #answer(cause: EngineError): void {

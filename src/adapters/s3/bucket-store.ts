@@ -16,11 +16,12 @@ import { Calls } from '../calls/calls.ts';
 import { bucketAddress, type Addressing } from './address.ts';
 import { Connections } from './connections.ts';
 import type { BucketContext } from './context.ts';
-import { createObject } from './create-object.ts';
+import { createObject, type Creation } from './create-object.ts';
 import { CredentialCache, type CredentialSource } from './credentials.ts';
 import { deleteObject, deleteObjects } from './delete-objects.ts';
+import { Hedges } from './hedges.ts';
 import { listObjects } from './list-objects.ts';
-import { probeBucket } from './probe.ts';
+import { probeBucket, type ProbedStore } from './probe.ts';
 import { readObject } from './read-object.ts';
 import { checkRules } from './rules.ts';
 import { Signer } from './sigv4.ts';
@@ -54,11 +55,19 @@ export interface S3BucketOptions {
   readonly timeoutMillis?: number;
   /** 5,000 by default. */
   readonly connectTimeoutMillis?: number;
+  /**
+   * Of all creations at most so many are sent a second time, when they are later than the slowest
+   * twentieth of the last ones. 5 by default, 0 for none.
+   */
+  readonly hedgePercent?: number | undefined;
 }
 
 const CONCURRENT_DEFAULT = 64;
 const TIMEOUT_MILLIS_DEFAULT = 30_000;
 const CONNECT_TIMEOUT_MILLIS_DEFAULT = 5_000;
+const HEDGE_PERCENT_DEFAULT = 5;
+/** Connections for second requests, besides those of the first ones. */
+const CONCURRENT_HEDGES = 8;
 
 /**
  * A bucket of a server that speaks S3 and keeps `If-None-Match: *`. Every call is one request, sent
@@ -89,7 +98,7 @@ export class S3BucketStore implements BucketStore {
       prefix,
       connections: new Connections({
         address,
-        connections: concurrentCreates + concurrentReads,
+        connections: concurrentCreates + concurrentReads + CONCURRENT_HEDGES,
         connectTimeoutMillis: options.connectTimeoutMillis ?? CONNECT_TIMEOUT_MILLIS_DEFAULT,
         answerTimeoutMillis: timeoutMillis,
         ca: options.ca,
@@ -98,18 +107,26 @@ export class S3BucketStore implements BucketStore {
       signer: new Signer({ region, service: 's3' }),
       signsPayload: options.signsPayload ?? !address.isSecure,
       window,
+      hedges: new Hedges({
+        percent: options.hedgePercent ?? HEDGE_PERCENT_DEFAULT,
+        concurrent: CONCURRENT_HEDGES,
+      }),
     };
     this.#creates = new Calls(name, window, timeoutMillis);
     this.#others = new Calls(name, concurrentReads, timeoutMillis);
   }
 
-  async createOnly(key: string, bytes: Uint8Array, options?: CallOptions): Promise<CreateOutcome> {
-    checkObjectKey(key);
+  createOnly(key: string, bytes: Uint8Array, options?: CallOptions): Promise<CreateOutcome> {
+    return this.#create({ key, bytes, hedges: true }, options);
+  }
+
+  async #create(creation: Creation, options: CallOptions | undefined): Promise<CreateOutcome> {
+    checkObjectKey(creation.key);
     if (this.#readOnly) return { kind: 'refused', cause: this.#readOnlyError() };
     return this.#creates.run<CreateOutcome>({
       what: 'create',
       signal: options?.signal,
-      work: (call) => createObject(this.#context, call, key, bytes),
+      work: (call) => createObject(this.#context, call, creation),
       unknown,
     });
   }
@@ -179,7 +196,14 @@ export class S3BucketStore implements BucketStore {
       work: (call) => checkRules(this.#context, call),
       unknown,
     });
-    return rules.kind === 'accepted' ? probeBucket(this, options) : rules;
+    if (rules.kind !== 'accepted') return rules;
+    // Of racers that are sent twice, the winner may be told that there is an object already.
+    const racing: ProbedStore = {
+      createOnly: (key, bytes, more) => this.#create({ key, bytes, hedges: false }, more),
+      readRange: (...args) => this.readRange(...args),
+      deleteMany: (...args) => this.deleteMany(...args),
+    };
+    return probeBucket(racing, options);
   }
 
   close(): Promise<void> {

@@ -4,6 +4,7 @@ import type { Connections } from './connections.ts';
 import type { CredentialCache } from './credentials.ts';
 import type { Reply, RequestOptions } from './exchange.ts';
 import { saysExpired, saysThrottled, type FailureSite } from './failure.ts';
+import type { Hedges } from './hedges.ts';
 import { amzDate, EMPTY_PAYLOAD_HASH, type Signer } from './sigv4.ts';
 import type { Window } from './window.ts';
 
@@ -20,6 +21,7 @@ export interface BucketContext {
   /** Bodies are signed with their hash; else as unsigned, where TLS keeps them. */
   readonly signsPayload: boolean;
   readonly window: Window;
+  readonly hedges: Hedges;
 }
 
 export interface SignedRequest {

@@ -5,6 +5,8 @@ import type { BucketStore, CallOptions, ProbeOutcome } from '../../ports/bucket-
 const ROUNDS = 4;
 const RACERS = 16;
 
+export type ProbedStore = Pick<BucketStore, 'createOnly' | 'readRange' | 'deleteMany'>;
+
 const ACCEPTED: ProbeOutcome = { kind: 'accepted' };
 
 /**
@@ -12,7 +14,7 @@ const ACCEPTED: ProbeOutcome = { kind: 'accepted' };
  * servers check the condition first and store later, and let every racer of a moment win.
  */
 export async function probeBucket(
-  store: BucketStore,
+  store: ProbedStore,
   options: CallOptions | undefined,
 ): Promise<ProbeOutcome> {
   const run = randomBytes(8).toString('hex');
@@ -32,7 +34,7 @@ export async function probeBucket(
 }
 
 async function race(
-  store: BucketStore,
+  store: ProbedStore,
   key: string,
   options: CallOptions | undefined,
 ): Promise<ProbeOutcome> {
@@ -60,7 +62,7 @@ async function race(
 }
 
 async function readBack(
-  store: BucketStore,
+  store: ProbedStore,
   key: string,
   winner: Uint8Array,
   options: CallOptions | undefined,

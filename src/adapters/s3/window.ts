@@ -21,6 +21,11 @@ export class Window implements CallLimit {
     return Math.floor(this.#size);
   }
 
+  /** It was cut and has not grown back yet. */
+  get isNarrowed(): boolean {
+    return this.#size < this.#max;
+  }
+
   /** Answers what to say when the call ends. */
   begin(): number {
     return ++this.#begun;

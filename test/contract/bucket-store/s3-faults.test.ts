@@ -341,7 +341,7 @@ describe('the way to the server', () => {
   });
 
   it('narrows when the server has too much to do, and widens again', async () => {
-    const wide = await fixture.open({ concurrentCreates: 8 });
+    const wide = await fixture.open({ concurrentCreates: 8, hedgePercent: 0 });
     const slow: Fault = { kind: 'answer', status: 503, code: 'SlowDown' };
     for (let round = 0; round < 3; round++) {
       once(slow);

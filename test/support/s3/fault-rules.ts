@@ -33,6 +33,10 @@ export type Fault =
   | { readonly kind: 'stall' }
   /** Waits for `release`; done then even if the client has gone. */
   | { readonly kind: 'hold'; readonly until: Promise<void> }
+  /** The body is not read before `until`, and noted if only a part of it comes then. */
+  | { readonly kind: 'unread'; readonly until: Promise<void> }
+  /** Another fault, which takes effect only after `until`. */
+  | { readonly kind: 'late'; readonly until: Promise<void>; readonly then: Fault }
   /** It is done once more, later. */
   | { readonly kind: 'duplicate'; readonly afterMillis: number }
   /** `answer` instead, after it was done or without. */

@@ -38,10 +38,12 @@ export class S3Server {
   credentials: TestCredentials = { accessKeyId: 'AKTEST', secretAccessKey: 'a-secret-of-the-test' };
   /** Added to the clock of the server. */
   clockOffMillis = 0;
-  /** What came of bodies after an early answer. */
+  /** What came of bodies after an early answer, or of one that was left unread for a while. */
   readonly lateParts: Buffer[] = [];
   /** Requests whose body has not been read whole yet. */
   arriving = 0;
+  /** Numbers of connections that have not ended. */
+  readonly open = new Set<number>();
   #connections = 0;
   readonly #numbers = new WeakMap<Socket, number>();
   readonly #server: ReturnType<typeof createPlainServer>;
@@ -58,7 +60,12 @@ export class S3Server {
       options.tls === undefined ? createPlainServer(serve) : createTlsServer(options.tls, serve);
     this.#server.on(
       options.tls === undefined ? 'connection' : 'secureConnection',
-      (socket: Socket) => this.#numbers.set(socket, ++this.#connections),
+      (socket: Socket) => {
+        const number = ++this.#connections;
+        this.#numbers.set(socket, number);
+        this.open.add(number);
+        socket.once('close', () => this.open.delete(number));
+      },
     );
   }
 
@@ -94,7 +101,7 @@ export class S3Server {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const seen: LoggedRequest = { ...this.#seen(request), status: undefined };
     this.log.push(seen);
-    const fault = this.faults.take(seen);
+    let fault = this.faults.take(seen);
     if (fault?.kind === 'answer-early') {
       seen.status = fault.status;
       this.arriving++;
@@ -104,7 +111,12 @@ export class S3Server {
       return;
     }
     this.arriving++;
-    const body = await bodyOf(request).finally(() => this.arriving--);
+    if (fault?.kind === 'unread') await fault.until;
+    const body = await this.#bodyOf(request, fault).finally(() => this.arriving--);
+    if (fault?.kind === 'late') {
+      await fault.until;
+      fault = fault.then;
+    }
     const done = await this.#act(request, seen, body, fault);
     if (done === 'reset') request.socket.destroy();
     if (typeof done !== 'object') return;
@@ -127,6 +139,15 @@ export class S3Server {
       send(response, scripted(answer), {});
       await sleepReal(50);
     }
+  }
+
+  async #bodyOf(request: IncomingMessage, fault: Fault | undefined): Promise<Buffer> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) {
+      chunks.push(chunk as Buffer);
+      if (fault?.kind === 'unread') this.lateParts.push(chunk as Buffer);
+    }
+    return Buffer.concat(chunks);
   }
 
   /** The answer; or what becomes of the connection without one. */
@@ -192,12 +213,6 @@ function scripted({ status, code, more = '', body, headers = {} }: ScriptedAnswe
     headers: { 'content-type': 'application/xml', ...headers },
     body: Buffer.from(xml),
   };
-}
-
-async function bodyOf(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
 }
 
 function send(

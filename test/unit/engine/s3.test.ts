@@ -170,6 +170,15 @@ describe('the descriptor', () => {
     ]);
   });
 
+  it('takes what buckets have in common, and what one of them has otherwise', () => {
+    const { buckets } = s3Components({
+      buckets: [{ bucket: 'logs-a' }, { bucket: 'logs-b', hedgePercent: 0 }],
+      hedgePercent: 2,
+      metastore,
+    });
+    expect(buckets.map(({ hedgePercent }) => hedgePercent)).toEqual([2, 0]);
+  });
+
   const one = { bucket: 'logs' };
   it.each<[string, object, string]>([
     ['no bucket', { buckets: [] }, 'components.buckets'],
@@ -186,6 +195,7 @@ describe('the descriptor', () => {
       { buckets: [one], endpoint: 'ftp://h' },
       'components.endpoint',
     ],
+    ['a share that is none', { buckets: [one], hedgePercent: 101 }, 'components.hedgePercent'],
     ['a secret', { buckets: [one], secretAccessKey: 'x' }, 'components.secretAccessKey'],
     ['one place twice', { buckets: [one, { ...one, name: 'other' }] }, 'components.buckets.bucket'],
     [

@@ -1,0 +1,60 @@
+/** When a creation is sent a second time, and how often that may happen. */
+import { Latencies } from './latencies.ts';
+
+export interface HedgeOptions {
+  /** Of all creations, at most so many are sent a second time; 0: none. */
+  readonly percent: number;
+  /** Second requests at once. */
+  readonly concurrent: number;
+}
+
+/** Bodies up to these sizes, and all others: what is late for a small one is early for a large one. */
+const SIZE_CLASSES = [64 << 10, 256 << 10, 1 << 20] as const;
+/** Sooner, the wait says more about this machine than about the server. */
+const DELAY_MILLIS_MIN = 10;
+/** What may be saved up for a burst. */
+const SAVED_MAX = 8;
+
+export class Hedges {
+  readonly #percent: number;
+  readonly #concurrent: number;
+  readonly #latencies = [...SIZE_CLASSES, Infinity].map(() => new Latencies());
+  /** In hundredths: whole numbers add up exactly. */
+  #saved = 0;
+  #active = 0;
+
+  constructor({ percent, concurrent }: HedgeOptions) {
+    this.#percent = percent;
+    this.#concurrent = concurrent;
+  }
+
+  /** A creation begins. After how long it is late; undefined: it is not to be sent again. */
+  begin(sizeBytes: number): number | undefined {
+    if (this.#percent === 0) return undefined;
+    this.#saved = Math.min(this.#saved + this.#percent, 100 * SAVED_MAX);
+    const p95 = this.#latenciesOf(sizeBytes).p95Millis;
+    return p95 === undefined ? undefined : Math.max(DELAY_MILLIS_MIN, Math.ceil(p95));
+  }
+
+  /** How long one took, or at least, when its answer was not waited for. */
+  note(sizeBytes: number, millis: number): void {
+    if (this.#percent > 0) this.#latenciesOf(sizeBytes).note(millis);
+  }
+
+  /** Whether a second request may be sent now; followed by one `end` then. */
+  tryStart(): boolean {
+    if (this.#saved < 100 || this.#active >= this.#concurrent) return false;
+    this.#saved -= 100;
+    this.#active++;
+    return true;
+  }
+
+  end(): void {
+    this.#active--;
+  }
+
+  #latenciesOf(sizeBytes: number): Latencies {
+    const found = SIZE_CLASSES.findIndex((max) => sizeBytes <= max);
+    return this.#latencies[found < 0 ? SIZE_CLASSES.length : found]!;
+  }
+}
