@@ -12,7 +12,7 @@ import { s3Fixture, type S3Fixture } from './s3-fixture.ts';
 const KEY = 'main/7/42';
 const BODY = pattern(1, 3_000);
 /** As many as the store wants to have seen before it calls one late. */
-const ENOUGH = 64;
+const ENOUGH = 48;
 
 let fixture: S3Fixture;
 let server: S3Server;
@@ -22,7 +22,8 @@ let runs = 0;
 beforeEach(async () => {
   fixture = await s3Fixture({ timeoutMillis: 30_000 });
   server = fixture.server;
-  store = await warm(await fixture.open());
+  // Where the machine is slow, creations before those of a test may use a budget up.
+  store = await warm(await fixture.open({ hedgePercent: 100 }));
 });
 afterEach(() => fixture.dispose());
 
@@ -179,7 +180,8 @@ describe('a second request', () => {
   }
 
   it('is sent for one in twenty creations at most', async () => {
-    const sent = await seconds(store, 160, 150);
+    const sparing = await warm(await fixture.open());
+    const sent = await seconds(sparing, 160, 500);
     expect(sent).toBeGreaterThan(0);
     expect(sent).toBeLessThanOrEqual((160 + ENOUGH) / 20);
   });
@@ -223,8 +225,7 @@ describe('any faults of both requests', () => {
   const late = { kind: 'delay', millis: 40 } as const;
   const fault = fc.constantFrom<Fault | undefined>(
     undefined,
-    late,
-    late,
+    ...[late, late, late, late, late],
     { kind: 'drop' },
     { kind: 'commit-then-reset' },
     { kind: 'commit-then-stall' },
@@ -271,8 +272,8 @@ describe('any faults of both requests', () => {
           expect(Buffer.compare(bytesOf(await other.readHead(key, 1_000)), stored)).toBe(0);
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 40 },
     );
-    expect(twice).toBeGreaterThan(10);
+    expect(twice).toBeGreaterThan(5);
   });
 });
