@@ -43,6 +43,8 @@ export interface EpochWriterInput {
 
 interface SlotState {
   readonly flight: Flight;
+  /** One array for all buckets: what one of them computes of it serves the others. */
+  readonly bytes: Uint8Array;
   readonly controller: AbortController;
   readonly assignedAt: number;
   counted: number;
@@ -245,6 +247,7 @@ export class EpochWriter {
     });
     const state: SlotState = {
       flight,
+      bytes: flight.objectBytes(),
       controller: new AbortController(),
       assignedAt: this.#input.ports.clock.monotonic(),
       counted: 0,
@@ -263,7 +266,7 @@ export class EpochWriter {
     void storeCopy(this.#input.ports, {
       bucket,
       key: slotKey(record.star, record.epoch, slot),
-      bytes: flight.objectBytes(),
+      bytes: state.bytes,
       expected: { star: record.star, epoch: record.epoch, slot, nonce: record.nonce },
       signal: state.controller.signal,
       onTrouble: (store, cause) => this.#noteTrouble(store, cause),

@@ -1,4 +1,6 @@
 /** Three buckets in directories of one disk, two copies needed: the engine against bare files. */
+import { join } from 'node:path';
+import { directoryComponents } from '../src/engine/components.ts';
 import { batchPayloadBytes, openLoadEngine, runLoad } from './_append-load.ts';
 import type { LoadMode, LoadResult, OpenLoadEngine } from './_append-load.ts';
 import { ALL_CREATE_STEPS, replayCreates, storePayload } from './_bare-files.ts';
@@ -91,8 +93,7 @@ class Cell {
   async measure(loops: readonly PayloadLoop[]): Promise<Row[]> {
     const folder = this.#workspace.freshFolder();
     const loaded = await openLoadEngine({
-      folder,
-      buckets: BUCKETS,
+      components: directoryComponents({ root: join(folder, 'data'), buckets: BUCKETS }),
       settings: {
         copyQuorum: COPY_QUORUM,
         sessionTimeoutMillis: SESSION_TIMEOUT_MILLIS,

@@ -1,7 +1,5 @@
 /** Appends through the public engine and measures what its callers see. */
-import { join } from 'node:path';
-import { directoryComponents, memoryComponents } from '../src/engine/components.ts';
-import type { Components } from '../src/engine/components.ts';
+import { bucketCountOf, type Components } from '../src/engine/components.ts';
 import { openEngine, type HostedEngine } from '../src/engine/host.ts';
 import { instantiate } from '../src/engine/instantiate.ts';
 import type { AppendRecord, Stream } from '../src/engine/api.ts';
@@ -13,15 +11,19 @@ const STREAMS = 4;
 const BATCH_RECORDS = 1_000;
 
 /**
- * `closed`: 64 batches under way, each answered one is followed by the next. `saturated`: batches are
+ * `closed`: so many batches under way, each answered one is followed by the next. `saturated`: batches are
  * submitted as fast as back-pressure admits them.
  */
 export type LoadMode = 'closed' | 'saturated';
 
 export interface Load {
   readonly recordBytes: number;
+  /** Records of one batch; 1,000 unless said. */
+  readonly batchRecords?: number;
   readonly batches: number;
   readonly mode: LoadMode;
+  /** Of `closed`; 64 unless said. */
+  readonly inFlight?: number;
 }
 
 export interface LoadResult {
@@ -40,20 +42,14 @@ export interface OpenLoadEngine {
   close(): Promise<void>;
 }
 
-/** K buckets in one folder, or in memory without one. */
 export async function openLoadEngine(options: {
-  readonly folder: string | undefined;
-  readonly buckets: number;
+  readonly components: Components;
   readonly settings: EngineSettings;
   /** Puts something in front of a bucket. */
   readonly wrap: (index: number, store: BucketStore) => BucketStore;
 }): Promise<OpenLoadEngine> {
-  const { folder, buckets } = options;
-  const components: Components =
-    folder === undefined
-      ? memoryComponents({ buckets })
-      : directoryComponents({ root: join(folder, 'data'), buckets });
-  const settings = resolveSettings(options.settings, buckets);
+  const { components } = options;
+  const settings = resolveSettings(options.settings, bucketCountOf(components));
   const { ports, release } = await instantiate(components, settings, {
     log: undefined,
     mode: 'write',
@@ -70,9 +66,9 @@ export async function openLoadEngine(options: {
   return { engine, streams, close: () => engine.close() };
 }
 
-/** As many records as a batch may hold, of distinct memory as from distinct callers. */
-export function batchOf(recordBytes: number): readonly AppendRecord[] {
-  return Array.from({ length: BATCH_RECORDS }, (_, index) => ({
+/** Records of distinct memory, as from distinct callers; as many as a batch may hold unless said. */
+export function batchOf(recordBytes: number, records = BATCH_RECORDS): readonly AppendRecord[] {
+  return Array.from({ length: records }, (_, index) => ({
     body: new Uint8Array(recordBytes).fill(index),
   }));
 }
@@ -82,8 +78,8 @@ export function batchPayloadBytes(recordBytes: number): number {
 }
 
 export async function runLoad(streams: readonly Stream[], load: Load): Promise<LoadResult> {
-  const { recordBytes, batches, mode } = load;
-  const batch = batchOf(recordBytes);
+  const { recordBytes, batches, mode, inFlight = IN_FLIGHT } = load;
+  const batch = batchOf(recordBytes, load.batchRecords);
   const ackMillis = new Float64Array(batches);
   let next = 0;
   const started = performance.now();
@@ -99,7 +95,7 @@ export async function runLoad(streams: readonly Stream[], load: Load): Promise<L
     const work = async (): Promise<void> => {
       while (next < batches) await (await appendOne(next++))();
     };
-    await Promise.all(Array.from({ length: Math.min(IN_FLIGHT, batches) }, work));
+    await Promise.all(Array.from({ length: Math.min(inFlight, batches) }, work));
   } else {
     const acks: Promise<void>[] = [];
     while (next < batches) acks.push((await appendOne(next++))());
@@ -109,7 +105,7 @@ export async function runLoad(streams: readonly Stream[], load: Load): Promise<L
   return {
     seconds,
     records: batches * batch.length,
-    payloadBytes: batches * batchPayloadBytes(recordBytes),
+    payloadBytes: batches * batch.length * recordBytes,
     ackMillis: ackMillis.sort(),
   };
 }

@@ -1,4 +1,5 @@
 /** The engine without storage: what its own work costs, against encoding, checksum and copies alone. */
+import { memoryComponents } from '../src/engine/components.ts';
 import { crc32 } from '../src/format/crc.ts';
 import { encodeRecord, recordEncodedBytes } from '../src/format/records.ts';
 import type { BucketStore, CreateOutcome } from '../src/ports/bucket-store.ts';
@@ -36,8 +37,7 @@ async function measure(
   const batches = Math.ceil(payloadBytes / batchPayloadBytes(recordBytes));
   const load: Load = { recordBytes, batches, mode };
   const loaded = await openLoadEngine({
-    folder: undefined,
-    buckets: shape.buckets,
+    components: memoryComponents({ buckets: shape.buckets }),
     settings: { copyQuorum: shape.copyQuorum },
     wrap: (_, store) => new CopyingBucket(store),
   });

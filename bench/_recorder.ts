@@ -68,7 +68,8 @@ class RecordingBucket implements BucketStore {
     const startedAt = this.#log.begin();
     const outcome = await this.#store.createOnly(key, bytes, options);
     this.#log.end({ bucket: this.#bucket, key, sizeBytes, startedAt });
-    if (outcome.kind !== 'created') throw new Error(`a creation answered ${outcome.kind}`);
+    const isStored = outcome.kind === 'created' || outcome.kind === 'exists';
+    if (!isStored) throw new Error(`a creation answered ${outcome.kind}`);
     return outcome;
   }
 

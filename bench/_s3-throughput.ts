@@ -1,0 +1,224 @@
+/** How much of what bare loops put into the same buckets is left behind a whole engine. */
+import { runLoad, type LoadResult } from './_append-load.ts';
+import { cpuSeconds, median, quantile, rounded, rowOf, type Pair, type Row } from './_rows.ts';
+import { nameOf, openS3Engine, type S3Engine, type S3Place, type Shape } from './_s3-engine.ts';
+import { BareLoop, type BareFlight } from './_s3-floor.ts';
+import type { Sink } from './_s3-sink.ts';
+import type { Workspace } from './_workspace.ts';
+
+const MIB = 1 << 20;
+/** Of the payload, in a quarter of a flight at most. */
+const BATCH_BYTES_MAX = 128 << 10;
+const BATCH_RECORDS_MAX = 1_000;
+const WARM_UP_BYTES_MAX = 256e6;
+/** Windows of batches in flight: one stored, and as much to go on with. */
+const WINDOWS_IN_FLIGHT = 2;
+/** And in memory, so that nobody waits for it; most of it would be a cache for readers otherwise. */
+const WINDOWS_IN_MEMORY = 3;
+const POOL_BYTES_MIN = 32 * MIB;
+
+export interface Cell {
+  readonly shape: Shape;
+  readonly recordBytes: number;
+  readonly flightBytes: number;
+  /** Of the server; 1 % of the requests take longer where there is one. */
+  readonly serviceMillis: number;
+}
+
+export interface Scale {
+  readonly rounds: number;
+  /** Of one engine's turn in a round. */
+  readonly seconds: number;
+  /** Compilers need a thousand flights to be done. */
+  readonly warmUpFlights: number;
+}
+
+export const SLOW_SHARE = 0.01;
+export const SLOW_MILLIS = 400;
+/** P of the engine, and as many flights at once for the loops. */
+export const WINDOW = 16;
+
+interface Turn {
+  readonly rate: number;
+  readonly cpuMillisPerMB: number;
+}
+
+interface Round {
+  readonly engine: Turn;
+  readonly bare: Turn;
+  readonly working: Turn;
+}
+
+export function cellName({ shape, recordBytes, flightBytes, serviceMillis }: Cell): string {
+  const size = sizeName(flightBytes);
+  return `${nameOf(shape)}, ${recordBytes} B in ${size}, ${serviceMillis} ms`;
+}
+
+export function sizeName(bytes: number): string {
+  return bytes < MIB ? `${bytes >> 10} KiB` : `${bytes / MIB} MiB`;
+}
+
+export async function throughputRows(
+  workspace: Workspace,
+  sink: Sink,
+  place: S3Place,
+  cell: Cell,
+  scale: Scale,
+): Promise<Row[]> {
+  const { shape, recordBytes, flightBytes, serviceMillis } = cell;
+  await sink.forget();
+  await sink.serve({
+    buckets: shape.buckets,
+    millis: serviceMillis,
+    ...(serviceMillis > 0 ? { slowShare: SLOW_SHARE, slowMillis: SLOW_MILLIS } : {}),
+  });
+  const engine = await openS3Engine(workspace, place, shape, {
+    flightBytes,
+    window: WINDOW,
+    poolBytes: Math.max(POOL_BYTES_MIN, WINDOWS_IN_MEMORY * WINDOW * flightBytes),
+  });
+  const bare = new BareLoop({ ...place, ...shape, concurrency: WINDOW, recordBytes: undefined });
+  const working = new BareLoop({ ...place, ...shape, concurrency: WINDOW, recordBytes });
+  try {
+    return await new Rounds(cell, sink, engine, bare, working).measure(scale);
+  } finally {
+    await Promise.all([engine.close(), bare.close(), working.close()]);
+  }
+}
+
+class Rounds {
+  readonly #cell: Cell;
+  readonly #sink: Sink;
+  readonly #engine: S3Engine;
+  readonly #bare: BareLoop;
+  readonly #working: BareLoop;
+  readonly #floorMillis: number[] = [];
+  readonly #ackMillis: number[] = [];
+  #puts = 0;
+  #payloadBytes = 0;
+  #sinkBusy: number[] = [];
+  #last: LoadResult | undefined;
+
+  constructor(cell: Cell, sink: Sink, engine: S3Engine, bare: BareLoop, working: BareLoop) {
+    this.#cell = cell;
+    this.#sink = sink;
+    this.#engine = engine;
+    this.#bare = bare;
+    this.#working = working;
+  }
+
+  async measure({ rounds, seconds, warmUpFlights }: Scale): Promise<Row[]> {
+    const warmUpBatches = Math.ceil((warmUpFlights * this.#cell.flightBytes) / this.#batchBytes);
+    const { rate } = await this.#appends(
+      Math.min(warmUpBatches, WARM_UP_BYTES_MAX / this.#batchBytes),
+    );
+    await this.#bareTurn(this.#bare);
+    await this.#bareTurn(this.#working);
+    const batches = Math.ceil((rate * seconds * 1e6) / this.#batchBytes);
+    this.#puts = this.#payloadBytes = 0;
+    this.#sinkBusy = [];
+    this.#floorMillis.length = this.#ackMillis.length = 0;
+    const all: Round[] = [];
+    for (let round = 0; round < rounds; round++) {
+      // Who comes first changes: what others do on the machine falls on all of them.
+      let own = round % 2 === 0 ? await this.#appends(batches) : undefined;
+      const bare = await this.#bareTurn(this.#bare);
+      const working = await this.#bareTurn(this.#working);
+      own ??= await this.#appends(batches);
+      all.push({ engine: own, bare, working });
+    }
+    return this.#rows(all);
+  }
+
+  get #batchRecords(): number {
+    const { recordBytes, flightBytes } = this.#cell;
+    const batchBytes = Math.min(flightBytes / 4, BATCH_BYTES_MAX);
+    return Math.min(BATCH_RECORDS_MAX, Math.floor(batchBytes / recordBytes));
+  }
+
+  get #batchBytes(): number {
+    return this.#batchRecords * this.#cell.recordBytes;
+  }
+
+  async #appends(batches: number): Promise<Turn> {
+    const { log, streams } = this.#engine;
+    log.clear();
+    const before = await this.#sink.report();
+    const cpu = process.cpuUsage();
+    const result = await runLoad(streams, {
+      recordBytes: this.#cell.recordBytes,
+      batchRecords: this.#batchRecords,
+      batches,
+      mode: 'closed',
+      inFlight: Math.ceil((WINDOWS_IN_FLIGHT * WINDOW * this.#cell.flightBytes) / this.#batchBytes),
+    });
+    await log.idle();
+    const spent = cpuSeconds(cpu);
+    const after = await this.#sink.report();
+    this.#last = result;
+    this.#puts += after.puts - before.puts;
+    this.#payloadBytes += result.payloadBytes;
+    this.#ackMillis.push(quantile(result.ackMillis, 0.99));
+    return turnOf(result.payloadBytes, result.seconds, spent);
+  }
+
+  async #bareTurn(loop: BareLoop): Promise<Turn> {
+    const before = await this.#sink.report();
+    const cpu = process.cpuUsage();
+    const result = await loop.closed(flightsOf(this.#engine));
+    const spent = cpuSeconds(cpu);
+    const after = await this.#sink.report();
+    if (loop === this.#bare) {
+      this.#sinkBusy.push((after.cpuSeconds - before.cpuSeconds) / result.seconds);
+      this.#floorMillis.push(quantile(result.storedMillis, 0.99));
+    }
+    return turnOf(this.#last!.payloadBytes, result.seconds, spent);
+  }
+
+  #rows(rounds: readonly Round[]): Row[] {
+    const { serviceMillis } = this.#cell;
+    const pairsTo = (floor: 'bare' | 'working'): Pair[] =>
+      rounds.map((round) => ({ engine: round.engine.rate, floor: round[floor].rate }));
+    const cpuOf = (who: keyof Round): number =>
+      rounded(median(rounds.map((round) => round[who].cpuMillisPerMB)));
+    const details = {
+      // Of batches that wait for a slot, too: twice the window is under way.
+      ackP99Millis: rounded(median(this.#ackMillis)),
+      floorP99Millis: rounded(median(this.#floorMillis)),
+      putsPerMiB: rounded((this.#puts * MIB) / this.#payloadBytes),
+      engineCpuMillisPerMB: cpuOf('engine'),
+      sinkBusy: rounded(median(this.#sinkBusy)),
+    };
+    const isTargeted = (floor: 'bare' | 'working') => serviceMillis > 0 === (floor === 'bare');
+    return (['bare', 'working'] as const).map((floor) =>
+      rowOf(`${cellName(this.#cell)}, of the ${floor} loop`, 'MB/s', pairsTo(floor), {
+        ...(isTargeted(floor) ? { target: 0.7 } : {}),
+        cpuRatio: rounded(
+          median(rounds.map((round) => round[floor].cpuMillisPerMB / round.engine.cpuMillisPerMB)),
+        ),
+        floorCpuMillisPerMB: cpuOf(floor),
+        ...details,
+      }),
+    );
+  }
+}
+
+function turnOf(payloadBytes: number, seconds: number, spentSeconds: number): Turn {
+  return {
+    rate: payloadBytes / seconds / 1e6,
+    cpuMillisPerMB: (spentSeconds * 1e9) / payloadBytes,
+  };
+}
+
+/** The flights that the engine stored last, each once, with the times of their first requests. */
+export function flightsOf({ log }: S3Engine): BareFlight[] {
+  if (log.creates.length === 0) throw new Error('the engine stored nothing');
+  const flights = new Map<string, { sizeBytes: number; atMillis: number }>();
+  const startedAt = log.creates.reduce((at, create) => Math.min(at, create.startedAt), Infinity);
+  for (const { key, sizeBytes, startedAt: at } of log.creates) {
+    const known = flights.get(key);
+    const atMillis = Math.min(known?.atMillis ?? Infinity, at - startedAt);
+    flights.set(key, { sizeBytes, atMillis });
+  }
+  return [...flights.values()].sort((a, b) => a.atMillis - b.atMillis);
+}
