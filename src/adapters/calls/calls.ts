@@ -19,6 +19,8 @@ export interface CallRequest<T> {
   /** Names the call in errors. */
   readonly what: string;
   readonly signal: AbortSignal | undefined;
+  /** Memory that it holds while it waits; none by default. */
+  readonly sizeBytes?: number;
   readonly work: (call: Call) => Promise<T>;
   /** The outcome of a call that is answered before its work has ended. */
   readonly unknown: (cause: EngineError) => T;
@@ -29,8 +31,20 @@ export interface CallLimit {
   readonly concurrent: number;
 }
 
+/** What may wait in a lane. A call that waits alone may be of any size. */
+export interface WaitingLimit {
+  readonly calls: number;
+  readonly bytes: number;
+}
+
 /**
- * A lane of calls: at most so many at work, the rest in a queue, each bounded in time. Work that
+ * Well above what an engine has under way: a window of 1,024 flights, of which a pool of 256 MiB by
+ * default holds the bytes. Whoever is over it is told at once, and tries again as after any failure.
+ */
+const WAITING_DEFAULT: WaitingLimit = { calls: 4_096, bytes: 1 << 30 };
+
+/**
+ * A lane of calls: at most so many at work, the rest in a bounded queue, each bounded in time. Work that
  * outlives its answer keeps its place in the lane until it ends, so that storage that hangs holds a
  * bounded number of threads, connections, files and buffers.
  */
@@ -38,40 +52,56 @@ export class Calls {
   readonly #bucket: string;
   readonly #limit: CallLimit;
   readonly #timeoutMillis: number;
+  readonly #waiting: WaitingLimit;
   readonly #queue = new Set<() => void>();
+  #queuedBytes = 0;
   readonly #signals = new Signals();
   #active = 0;
   #isClosed = false;
   #idle: (() => void)[] = [];
 
-  constructor(bucket: string, limit: number | CallLimit, timeoutMillis: number) {
+  constructor(
+    bucket: string,
+    limit: number | CallLimit,
+    timeoutMillis: number,
+    waiting: WaitingLimit = WAITING_DEFAULT,
+  ) {
     this.#bucket = bucket;
     this.#limit = typeof limit === 'number' ? { concurrent: limit } : limit;
     this.#timeoutMillis = timeoutMillis;
+    this.#waiting = waiting;
   }
 
   run<T>(request: CallRequest<T>): Promise<T> {
-    const { signal, unknown } = request;
+    const { signal, sizeBytes = 0, unknown } = request;
     if (this.#isClosed) return Promise.resolve(unknown(this.#closedError()));
     if (signal?.aborted === true) {
       return Promise.resolve(unknown(abortedError(signal, request.what)));
     }
+    const isQueued = this.#active >= this.#limit.concurrent;
+    if (isQueued && !this.#hasRoomFor(sizeBytes)) {
+      return Promise.resolve(unknown(this.#crowdedError(request.what)));
+    }
     return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        if (this.#queue.delete(start)) this.#queuedBytes -= sizeBytes;
+      };
       const start = (): void => {
-        this.#queue.delete(start);
+        leave();
         this.#active++;
         void running.work().finally(() => this.#ended());
       };
       const running = new RunningCall(request, {
         resolve,
         reject,
-        cancel: () => this.#queue.delete(start),
+        cancel: leave,
         timeout: () => this.#timeoutError(request.what),
         timeoutMillis: this.#timeoutMillis,
         signals: this.#signals,
       });
-      if (this.#active < this.#limit.concurrent) start();
-      else this.#queue.add(start);
+      if (!isQueued) return start();
+      this.#queue.add(start);
+      this.#queuedBytes += sizeBytes;
     });
   }
 
@@ -95,6 +125,21 @@ export class Calls {
       start();
     }
     if (this.#active === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  #hasRoomFor(sizeBytes: number): boolean {
+    const { calls, bytes } = this.#waiting;
+    if (this.#queue.size === 0) return true;
+    return this.#queue.size < calls && this.#queuedBytes + sizeBytes <= bytes;
+  }
+
+  /** Nothing of the call was done. */
+  #crowdedError(what: string): EngineError {
+    const { calls: callsMax, bytes: bytesMax } = this.#waiting;
+    const waiting = { calls: this.#queue.size, callsMax, bytes: this.#queuedBytes, bytesMax };
+    return new EngineError('BUCKET_UNAVAILABLE', 'too many calls wait for the bucket', {
+      details: { bucket: this.#bucket, call: what, ...waiting },
+    });
   }
 
   #closedError(): EngineError {

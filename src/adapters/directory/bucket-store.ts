@@ -140,6 +140,7 @@ export class DirectoryBucketStore implements BucketStore {
     return this.#creates.run<CreateOutcome>({
       what: 'create',
       signal: options?.signal,
+      sizeBytes: bytes.byteLength,
       work: (call) => createObject(this.#context, call, key, bytes),
       unknown,
     });

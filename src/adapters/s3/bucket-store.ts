@@ -126,6 +126,7 @@ export class S3BucketStore implements BucketStore {
     return this.#creates.run<CreateOutcome>({
       what: 'create',
       signal: options?.signal,
+      sizeBytes: creation.bytes.byteLength,
       work: (call) => createObject(this.#context, call, creation),
       unknown,
     });

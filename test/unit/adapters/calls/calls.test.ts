@@ -147,6 +147,38 @@ describe('calls of a bucket', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  it('lets only so many wait, and so many bytes, and tells the others at once', async () => {
+    const calls = new Calls('bucket', 1, 1_000, { calls: 3, bytes: 100 });
+    const gate = deferred<void>();
+    const worked = vi.fn(async () => undefined);
+    const sized = (sizeBytes: number, signal?: AbortSignal): Promise<Answer> =>
+      calls.run({ ...request(worked, signal), sizeBytes });
+    const crowded = {
+      kind: 'unknown',
+      cause: { code: 'BUCKET_UNAVAILABLE', sideEffects: 'none', retryable: true },
+    };
+    const running = calls.run(request(() => gate.promise));
+    const controller = new AbortController();
+    // One that waits alone may be larger.
+    const large = sized(500, controller.signal);
+    expect(await sized(1)).toMatchObject(crowded);
+    controller.abort();
+    expect(codeOf(await large)).toBe('ABORTED');
+    const waiting = [sized(50), sized(50), sized(0)];
+    expect(await sized(0)).toMatchObject(crowded);
+    expect(await sized(0)).toMatchObject({ cause: { details: { calls: 3, callsMax: 3 } } });
+    gate.resolve();
+    expect(await Promise.all([running, ...waiting])).toEqual([DONE, DONE, DONE, DONE]);
+    expect(worked).toHaveBeenCalledTimes(3);
+    // All room is there again.
+    const again = deferred<void>();
+    const blocked = calls.run(request(() => again.promise));
+    const last = [sized(50), sized(50)];
+    expect(await sized(1)).toMatchObject(crowded);
+    again.resolve();
+    expect(await Promise.all([blocked, ...last])).toEqual([DONE, DONE, DONE]);
+  });
+
   it('takes as many as its limit says now', async () => {
     const limit = { concurrent: 3 };
     const calls = new Calls('bucket', limit, 1_000);
