@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import * as v from 'valibot';
 import { EngineError } from '../lib/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
+import { s3Place } from './s3-place.ts';
 
 const text = v.pipe(v.string(), v.minLength(1), v.maxLength(4_096));
 /** Errors name variables, so what may be a key itself must not pass for the name of one. */
@@ -30,6 +31,7 @@ const endpoint = v.pipe(
 );
 const addressing = v.picklist(['virtual', 'path']);
 
+const dialect = v.picklist(['s3', 's3-express', 'gcs', 'r2']);
 const hedgePercent = v.pipe(v.number(), v.minValue(0), v.maxValue(100));
 
 const credentials = v.variant('from', [
@@ -47,6 +49,7 @@ const common = {
   region: v.optional(region),
   endpoint: v.optional(endpoint),
   addressing: v.optional(addressing),
+  dialect: v.optional(dialect),
   caFile: v.optional(text),
   signsPayload: v.optional(v.boolean()),
   hedgePercent: v.optional(hedgePercent),
@@ -77,6 +80,7 @@ const s3Bucket = v.strictObject({
   region,
   endpoint,
   addressing,
+  dialect: v.optional(dialect),
   caFile: v.optional(text),
   signsPayload: v.optional(v.boolean()),
   hedgePercent: v.optional(hedgePercent),
@@ -98,15 +102,14 @@ export function resolveS3Options(options: v.InferOutput<typeof s3Options>): S3Co
   const { buckets, metastore, ...shared } = options;
   const resolved = buckets.map((own): S3BucketDescriptor => {
     const given = { ...shared, ...own };
-    const { bucket, prefix: within = '', region: inRegion = 'us-east-1' } = given;
-    const { caFile, signsPayload, hedgePercent: hedges } = given;
+    const { bucket, prefix: within = '' } = given;
+    const { dialect: spoken, caFile, signsPayload, hedgePercent: hedges } = given;
     return {
       name: given.name ?? `s3://${bucket}/${within}`,
       bucket,
       prefix: within,
-      region: inRegion,
-      endpoint: given.endpoint ?? `https://s3.${inRegion}.amazonaws.com`,
-      addressing: given.addressing ?? (given.endpoint === undefined ? 'virtual' : 'path'),
+      ...s3Place(given),
+      ...(spoken === undefined ? {} : { dialect: spoken }),
       ...(caFile === undefined ? {} : { caFile: resolve(caFile) }),
       ...(signsPayload === undefined ? {} : { signsPayload }),
       ...(hedges === undefined ? {} : { hedgePercent: hedges }),

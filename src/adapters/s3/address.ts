@@ -29,3 +29,8 @@ export function bucketAddress({ endpoint, bucket, addressing }: AddressOptions):
     isSecure: url.protocol === 'https:',
   };
 }
+
+/** Where a directory bucket itself is asked about; its objects are at the endpoint of their zone. */
+export function expressControlEndpoint(endpoint: string): string {
+  return endpoint.replace(/^(https?:\/\/)s3express-[a-z0-9-]+\./, '$1s3express-control.');
+}

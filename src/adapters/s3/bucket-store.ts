@@ -13,69 +13,26 @@ import type {
   ReadOutcome,
 } from '../../ports/bucket-store.ts';
 import { Calls } from '../calls/calls.ts';
-import { bucketAddress, type Addressing } from './address.ts';
-import { Connections } from './connections.ts';
 import type { BucketContext } from './context.ts';
 import { createObject, type Creation } from './create-object.ts';
-import { CredentialCache, type CredentialSource } from './credentials.ts';
 import { deleteObject, deleteObjects } from './delete-objects.ts';
-import { Hedges } from './hedges.ts';
 import { listObjects } from './list-objects.ts';
+import { openBucket, type OpenBucket } from './open-bucket.ts';
+import type { S3BucketOptions } from './options.ts';
 import { probeBucket, type ProbedStore } from './probe.ts';
 import { readObject } from './read-object.ts';
 import { checkRules } from './rules.ts';
-import { Signer } from './sigv4.ts';
-import { Window } from './window.ts';
 
-export interface S3BucketOptions {
-  /** Names the bucket in errors, metrics and sets. */
-  readonly name: string;
-  readonly bucket: string;
-  readonly region: string;
-  /** URL of the service without a path, `https://s3.eu-west-1.amazonaws.com` for one. */
-  readonly endpoint: string;
-  readonly addressing: Addressing;
-  /** In front of every key: empty, or with a slash at its end. Empty by default. */
-  readonly prefix?: string;
-  readonly credentials: CredentialSource;
-  /** Certificates (PEM) that are trusted instead of those of the system. */
-  readonly ca?: string | undefined;
-  /**
-   * Signs the hash of every object, so that the server refuses what the way there has changed. True
-   * by default without TLS, and false with it, which finds such changes by itself.
-   */
-  readonly signsPayload?: boolean | undefined;
-  /** Creations are refused with `BUCKET_REFUSED`, deletions `unknown`. False by default. */
-  readonly readOnly?: boolean;
-  /** Creations at work at once; more wait. 64 by default. */
-  readonly concurrentCreates?: number;
-  /** Other calls at work at once. 64 by default. */
-  readonly concurrentReads?: number;
-  /** Ends a call, queueing included, with `unknown` after this long. 30,000 by default. */
-  readonly timeoutMillis?: number;
-  /** 5,000 by default. */
-  readonly connectTimeoutMillis?: number;
-  /**
-   * Of all creations at most so many are sent a second time, when they are later than the slowest
-   * twentieth of the last ones. 5 by default, 0 for none.
-   */
-  readonly hedgePercent?: number | undefined;
-}
-
-const CONCURRENT_DEFAULT = 64;
-const TIMEOUT_MILLIS_DEFAULT = 30_000;
-const CONNECT_TIMEOUT_MILLIS_DEFAULT = 5_000;
-const HEDGE_PERCENT_DEFAULT = 5;
-/** Connections for second requests, besides those of the first ones. */
-const CONCURRENT_HEDGES = 8;
+export type { S3BucketOptions } from './options.ts';
 
 /**
- * A bucket of a server that speaks S3 and keeps `If-None-Match: *`. Every call is one request, sent
+ * A bucket of a server that speaks S3 and keeps the condition of a creation. Every call is one request, sent
  * once (a creation that finds an object reads its head besides): what an answer means, or that there
  * is none, is told, and the caller decides whether to try again.
  */
 export class S3BucketStore implements BucketStore {
   readonly name: string;
+  readonly #bucket: OpenBucket;
   readonly #context: BucketContext;
   readonly #readOnly: boolean;
   readonly #creates: Calls;
@@ -83,37 +40,14 @@ export class S3BucketStore implements BucketStore {
   #closing: Promise<void> | undefined;
 
   constructor(options: S3BucketOptions) {
-    const { name, region, prefix = '', readOnly = false } = options;
-    const { timeoutMillis = TIMEOUT_MILLIS_DEFAULT } = options;
-    const { concurrentCreates = CONCURRENT_DEFAULT, concurrentReads = CONCURRENT_DEFAULT } =
-      options;
-    const address = bucketAddress(options);
-    const window = new Window(concurrentCreates);
-    this.name = name;
-    this.#readOnly = readOnly;
-    this.#context = {
-      name,
-      region,
-      address,
-      prefix,
-      connections: new Connections({
-        address,
-        connections: concurrentCreates + concurrentReads + CONCURRENT_HEDGES,
-        connectTimeoutMillis: options.connectTimeoutMillis ?? CONNECT_TIMEOUT_MILLIS_DEFAULT,
-        answerTimeoutMillis: timeoutMillis,
-        ca: options.ca,
-      }),
-      credentials: new CredentialCache(options.credentials),
-      signer: new Signer({ region, service: 's3' }),
-      signsPayload: options.signsPayload ?? !address.isSecure,
-      window,
-      hedges: new Hedges({
-        percent: options.hedgePercent ?? HEDGE_PERCENT_DEFAULT,
-        concurrent: CONCURRENT_HEDGES,
-      }),
-    };
-    this.#creates = new Calls(name, window, timeoutMillis);
-    this.#others = new Calls(name, concurrentReads, timeoutMillis);
+    const bucket = openBucket(options);
+    this.name = options.name;
+    this.#bucket = bucket;
+    this.#context = bucket.context;
+    this.#readOnly = options.readOnly ?? false;
+    const { timeoutMillis, concurrentReads } = bucket;
+    this.#creates = new Calls(options.name, bucket.context.window, timeoutMillis);
+    this.#others = new Calls(options.name, concurrentReads, timeoutMillis);
   }
 
   createOnly(key: string, bytes: Uint8Array, options?: CallOptions): Promise<CreateOutcome> {
@@ -194,7 +128,7 @@ export class S3BucketStore implements BucketStore {
     const rules = await this.#others.run<ProbeOutcome>({
       what: 'check',
       signal: options?.signal,
-      work: (call) => checkRules(this.#context, call),
+      work: (call) => checkRules(this.#bucket.rules, call),
       unknown,
     });
     if (rules.kind !== 'accepted') return rules;
@@ -214,7 +148,7 @@ export class S3BucketStore implements BucketStore {
 
   async #close(): Promise<void> {
     await Promise.all([this.#creates.close(), this.#others.close()]);
-    await this.#context.connections.close();
+    await this.#bucket.close();
   }
 
   #readOnlyError(): EngineError {

@@ -2,6 +2,7 @@ import type { Call } from '../calls/calls.ts';
 import type { BucketAddress } from './address.ts';
 import type { Connections } from './connections.ts';
 import type { CredentialCache } from './credentials.ts';
+import type { Dialect } from './dialects.ts';
 import type { Reply, RequestOptions } from './exchange.ts';
 import { saysExpired, saysThrottled, type FailureSite } from './failure.ts';
 import type { Hedges } from './hedges.ts';
@@ -12,6 +13,7 @@ import type { Window } from './window.ts';
 export interface BucketContext {
   readonly name: string;
   readonly region: string;
+  readonly dialect: Dialect;
   readonly address: BucketAddress;
   /** In front of every key; empty, or with a slash at its end. */
   readonly prefix: string;
@@ -61,14 +63,17 @@ export async function send(
   const begun = context.window.begin();
   const { method, key, query = '', payloadHash = EMPTY_PAYLOAD_HASH } = request;
   const at = amzDate(Date.now());
+  const names = context.dialect.headers;
   const signed: (readonly [string, string])[] = [
     ['host', context.address.host],
-    ['x-amz-content-sha256', payloadHash],
-    ['x-amz-date', at],
+    [names.contentHash, payloadHash],
+    [names.date, at],
     ...(request.headers ?? []),
   ];
   const { sessionToken } = credentials;
-  if (sessionToken !== undefined) signed.push(['x-amz-security-token', sessionToken]);
+  if (sessionToken !== undefined && names.sessionToken !== undefined) {
+    signed.push([names.sessionToken, sessionToken]);
+  }
   signed.sort(([left], [right]) => (left < right ? -1 : 1));
   const { rootPath } = context.address;
   const path = key === undefined ? rootPath : `${rootPath}${context.prefix}${key}`;

@@ -17,7 +17,6 @@ export interface Creation {
 
 const CREATED = { kind: 'created' } as const;
 const HELD = { kind: 'held' } as const;
-const ONLY_IF_ABSENT = [['if-none-match', '*']] as const;
 
 /**
  * A PUT on the condition that the key is absent. That the condition failed says only that there is
@@ -54,7 +53,7 @@ async function putObject(
     reply = await send(context, call, {
       method: 'PUT',
       key,
-      headers: ONLY_IF_ABSENT,
+      headers: [context.dialect.onlyIfAbsent],
       // A view of its own for every request: it is known by it when the socket gets it.
       body: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength),
       payloadHash,

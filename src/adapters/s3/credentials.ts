@@ -4,7 +4,7 @@ import type { Credentials } from './sigv4.ts';
 /** Asks for credentials: from the environment, a chain of sources, or whatever the caller has. */
 export type CredentialSource = () => Promise<Credentials>;
 
-/** New ones are asked for so long before the old ones end. */
+/** New ones are asked for so long before the old ones end, of those that last an hour. */
 const REFRESH_BEFORE_MILLIS = 5 * 60_000;
 /** Credentials that a server calls expired are asked for again, but not at every request. */
 const REFUSED_PAUSE_MILLIS = 1_000;
@@ -13,13 +13,19 @@ const REFUSED_PAUSE_MILLIS = 1_000;
 export class CredentialCache {
   readonly #source: CredentialSource;
   readonly #now: () => number;
+  readonly #refreshBeforeMillis: number;
   #kept: Credentials | undefined;
   #asking: Promise<Credentials> | undefined;
   #askedAt = -Infinity;
 
-  constructor(source: CredentialSource, now: () => number = Date.now) {
+  constructor(
+    source: CredentialSource,
+    now: () => number = Date.now,
+    refreshBeforeMillis: number = REFRESH_BEFORE_MILLIS,
+  ) {
     this.#source = source;
     this.#now = now;
+    this.#refreshBeforeMillis = refreshBeforeMillis;
   }
 
   /**
@@ -31,7 +37,7 @@ export class CredentialCache {
     const kept = this.#kept;
     if (kept === undefined) return this.#ask();
     const left = (kept.expiresAtMillis ?? Infinity) - this.#now();
-    if (left > REFRESH_BEFORE_MILLIS) return kept;
+    if (left > this.#refreshBeforeMillis) return kept;
     if (left <= 0) return this.#ask();
     // Good for now: whoever comes later gets the new ones. A failure shows once these have ended.
     if (this.#now() - this.#askedAt > REFUSED_PAUSE_MILLIS) this.#ask().catch(() => undefined);

@@ -34,6 +34,9 @@ export async function deleteObject(
   }
 }
 
+/** Of servers without batches. */
+const SINGLES_AT_ONCE = 16;
+
 /** Batches one after the other. S3 does not tell what was there from what was not. */
 export async function deleteObjects(
   context: BucketContext,
@@ -41,6 +44,13 @@ export async function deleteObjects(
   keys: readonly string[],
 ): Promise<DeleteOutcome[]> {
   const outcomes: DeleteOutcome[] = [];
+  if (!context.dialect.deletesMany) {
+    for (let at = 0; at < keys.length; at += SINGLES_AT_ONCE) {
+      const some = keys.slice(at, at + SINGLES_AT_ONCE);
+      outcomes.push(...(await Promise.all(some.map((key) => deleteObject(context, call, key)))));
+    }
+    return outcomes;
+  }
   for (let at = 0; at < keys.length; at += BATCH_KEYS_MAX) {
     outcomes.push(...(await deleteBatch(context, call, keys.slice(at, at + BATCH_KEYS_MAX))));
   }

@@ -14,7 +14,8 @@ export interface FailureSite {
   readonly bucket: string;
   readonly endpoint: string;
   readonly region: string;
-  readonly call: 'create' | 'read' | 'delete' | 'list' | 'check-versioning' | 'check-lifecycle';
+  readonly call:
+    'create' | 'read' | 'delete' | 'list' | 'check-versioning' | 'check-lifecycle' | 'open-session';
 }
 
 interface Refusal {
@@ -147,6 +148,7 @@ const PERMISSIONS: Readonly<Record<FailureSite['call'], string>> = {
   list: 's3:ListBucket',
   'check-versioning': 's3:GetBucketVersioning',
   'check-lifecycle': 's3:GetLifecycleConfiguration',
+  'open-session': 's3express:CreateSession',
 };
 
 function unknown(

@@ -1,9 +1,17 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleepReal } from 'node:timers/promises';
 import { EngineError } from '../../lib/errors.ts';
-import type { BucketStore, CallOptions, ProbeOutcome } from '../../ports/bucket-store.ts';
+import type {
+  BucketStore,
+  CallOptions,
+  CreateOutcome,
+  ProbeOutcome,
+} from '../../ports/bucket-store.ts';
 
 const ROUNDS = 4;
 const RACERS = 16;
+const LATE_ATTEMPTS = 4;
+const LATE_PAUSE_MILLIS = 1_100;
 
 export type ProbedStore = Pick<BucketStore, 'createOnly' | 'readRange' | 'deleteMany'>;
 
@@ -47,7 +55,7 @@ async function race(
       ? because(failed.cause)
       : refused('no creation of a fresh key succeeds');
   }
-  const late = await store.createOnly(key, Buffer.from('too late'), options);
+  const late = await createLate(store, key, options);
   if (late.kind === 'created') return refused('it ignores the condition of a creation');
   if (winners.length > 1) return refused('several racing creations of one key succeed');
   const winner = winners[0]!;
@@ -59,6 +67,20 @@ async function race(
   }
   if (late.kind !== 'exists') return because(late.cause);
   return readBack(store, key, winner, options);
+}
+
+/** Several servers take one write of a key a second, and turn others away: they are asked again. */
+async function createLate(
+  store: ProbedStore,
+  key: string,
+  options: CallOptions | undefined,
+): Promise<CreateOutcome> {
+  for (let attempt = 1; ; attempt++) {
+    const late = await store.createOnly(key, Buffer.from('too late'), options);
+    const status = late.kind === 'unknown' ? Number(late.cause.details['status']) : 0;
+    if (attempt === LATE_ATTEMPTS || (status !== 429 && status !== 503)) return late;
+    await sleepReal(LATE_PAUSE_MILLIS);
+  }
 }
 
 async function readBack(

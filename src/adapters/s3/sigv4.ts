@@ -13,9 +13,30 @@ export interface Credentials {
   readonly expiresAtMillis?: number | undefined;
 }
 
+/** The words in which kinds of signatures differ. */
+export interface SigningScheme {
+  readonly algorithm: string;
+  /** In front of the secret. */
+  readonly prefix: string;
+  readonly end: string;
+}
+
+export const AWS4: SigningScheme = {
+  algorithm: 'AWS4-HMAC-SHA256',
+  prefix: 'AWS4',
+  end: 'aws4_request',
+};
+export const GOOG4: SigningScheme = {
+  algorithm: 'GOOG4-HMAC-SHA256',
+  prefix: 'GOOG4',
+  end: 'goog4_request',
+};
+
 export interface SigningScope {
   readonly region: string;
   readonly service: string;
+  /** `AWS4` by default. */
+  readonly scheme?: SigningScheme;
 }
 
 export interface CanonicalRequest {
@@ -33,15 +54,15 @@ export interface CanonicalRequest {
 export const UNSIGNED_PAYLOAD = 'UNSIGNED-PAYLOAD';
 export const EMPTY_PAYLOAD_HASH = sha256Hex('');
 
-const ALGORITHM = 'AWS4-HMAC-SHA256';
-
 /** Signs with keys that it keeps for the day: a new one costs as much as all else together. */
 export class Signer {
   readonly #scope: SigningScope;
+  readonly #scheme: SigningScheme;
   #key: { readonly day: string; readonly secret: string; readonly bytes: Buffer } | undefined;
 
   constructor(scope: SigningScope) {
     this.#scope = scope;
+    this.#scheme = scope.scheme ?? AWS4;
   }
 
   /**
@@ -51,8 +72,9 @@ export class Signer {
    */
   authorization(request: CanonicalRequest, credentials: Credentials, at: string): string {
     const { region, service } = this.#scope;
+    const { algorithm, end } = this.#scheme;
     const day = at.slice(0, 8);
-    const scope = `${day}/${region}/${service}/aws4_request`;
+    const scope = `${day}/${region}/${service}/${end}`;
     let lines = '';
     let names = '';
     for (const [name, value] of request.headers) {
@@ -61,20 +83,20 @@ export class Signer {
     }
     const { method, path, query, payloadHash } = request;
     const canonical = `${method}\n${path}\n${query}\n${lines}\n${names}\n${payloadHash}`;
-    const toSign = `${ALGORITHM}\n${at}\n${scope}\n${sha256Hex(canonical)}`;
+    const toSign = `${algorithm}\n${at}\n${scope}\n${sha256Hex(canonical)}`;
     const signature = createHmac('sha256', this.#keyOf(credentials, day))
       .update(toSign)
       .digest('hex');
     const credential = `${credentials.accessKeyId}/${scope}`;
-    return `${ALGORITHM} Credential=${credential}, SignedHeaders=${names}, Signature=${signature}`;
+    return `${algorithm} Credential=${credential}, SignedHeaders=${names}, Signature=${signature}`;
   }
 
   #keyOf({ secretAccessKey: secret }: Credentials, day: string): Buffer {
     const kept = this.#key;
     if (kept?.day === day && kept.secret === secret) return kept.bytes;
     const { region, service } = this.#scope;
-    let bytes: Buffer | string = `AWS4${secret}`;
-    for (const part of [day, region, service, 'aws4_request']) {
+    let bytes: Buffer | string = `${this.#scheme.prefix}${secret}`;
+    for (const part of [day, region, service, this.#scheme.end]) {
       bytes = createHmac('sha256', bytes).update(part).digest();
     }
     this.#key = { day, secret, bytes: bytes as Buffer };

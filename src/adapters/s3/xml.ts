@@ -42,7 +42,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   apos: "'",
 };
 
-function unescapeXml(text: string): string {
+export function unescapeXml(text: string): string {
   return text.replace(/&(#x[0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-z]{2,4});/g, (whole, name: string) => {
     if (!name.startsWith('#')) return ENTITIES[name] ?? whole;
     const code = name[1] === 'x' ? parseInt(name.slice(2), 16) : parseInt(name.slice(1), 10);

@@ -12,3 +12,9 @@ bucketStoreContract('S3 over TLS', () => s3Fixture({ ca: tls.cert }, { tls }));
 bucketStoreContract('S3 over few connections', () =>
   s3Fixture({ concurrentCreates: 2, concurrentReads: 2 }),
 );
+bucketStoreContract('S3 with sessions and lists in no order', () =>
+  s3Fixture({ dialect: 's3-express', prefix: 'some/where/' }, { dialect: 's3-express' }),
+);
+bucketStoreContract('the XML interface of GCS', () =>
+  s3Fixture({ dialect: 'gcs' }, { dialect: 'gcs' }),
+);

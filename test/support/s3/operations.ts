@@ -88,7 +88,9 @@ const OPERATIONS = {
 } satisfies Record<string, Operation>;
 
 async function putObject(bucket: TestBucket, seen: SeenRequest, body: Buffer): Promise<Answer> {
-  const condition = seen.headers['if-none-match'];
+  const generation = seen.headers['x-goog-if-generation-match'];
+  if (generation !== undefined && generation !== '0') return problem(501, 'NotImplemented');
+  const condition = generation === '0' ? '*' : seen.headers['if-none-match'];
   if (condition !== undefined && condition !== '*') return problem(501, 'NotImplemented');
   const isConditional = condition === '*' && bucket.creation !== 'ignores';
   if (isConditional && bucket.objects.has(seen.key)) return problem(412, 'PreconditionFailed');
@@ -140,12 +142,12 @@ function etagOf(bytes: Buffer): string {
   return `"${createHash('md5').update(bytes).digest('hex')}"`;
 }
 
-function xml(root: string, inside: string): Answer {
+export function xml(root: string, inside: string): Answer {
   const text = `<?xml version="1.0" encoding="UTF-8"?>\n<${root} xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${inside}</${root}>`;
   return { status: 200, headers: { 'content-type': 'application/xml' }, body: Buffer.from(text) };
 }
 
-function problem(
+export function problem(
   status: number,
   code: string,
   more = '',

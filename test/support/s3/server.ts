@@ -11,6 +11,7 @@ import {
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleepReal } from 'node:timers/promises';
+import { expectedSigner, ownAnswer, Sessions, type TestDialect } from './dialects.ts';
 import { FaultRules, type Fault, type ScriptedAnswer, type SeenRequest } from './fault-rules.ts';
 import { answerOf, TestBucket, type Answer } from './operations.ts';
 import { checkSignature, type TestCredentials } from './signature-check.ts';
@@ -18,6 +19,8 @@ import { checkSignature, type TestCredentials } from './signature-check.ts';
 export interface S3ServerOptions {
   readonly buckets?: readonly string[];
   readonly region?: string;
+  /** Plain S3 by default. */
+  readonly dialect?: TestDialect;
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
@@ -35,6 +38,11 @@ export class S3Server {
   /** Operations that the credentials may not do, `s3:PutObject` for one. */
   readonly denied = new Set<string>();
   region: string;
+  readonly sessions = new Sessions();
+  /** Another write of the same key so soon is turned away. */
+  sameKeyPauseMillis = 0;
+  readonly #wroteAt = new Map<string, number>();
+  readonly #dialect: TestDialect;
   credentials: TestCredentials = { accessKeyId: 'AKTEST', secretAccessKey: 'a-secret-of-the-test' };
   /** Added to the clock of the server. */
   clockOffMillis = 0;
@@ -51,6 +59,7 @@ export class S3Server {
 
   private constructor(options: S3ServerOptions) {
     this.region = options.region ?? TEST_REGION;
+    this.#dialect = options.dialect ?? 's3';
     for (const name of options.buckets ?? ['bucket']) this.buckets.set(name, new TestBucket());
     const serve = (request: IncomingMessage, response: ServerResponse): void => {
       this.#serve(request, response).catch(() => request.socket.destroy());
@@ -179,14 +188,26 @@ export class S3Server {
   }
 
   async #answer(request: IncomingMessage, seen: SeenRequest, body: Buffer): Promise<Answer> {
-    const rules = {
-      credentials: this.credentials,
+    const expected = expectedSigner(this.#dialect, seen, this.credentials, this.sessions);
+    if ('status' in expected) return scripted(expected);
+    const complaint = checkSignature(request, body, {
+      ...expected,
       region: this.region,
       nowMillis: Date.now() + this.clockOffMillis,
-    };
-    const complaint = checkSignature(request, body, rules);
+    });
     if (complaint !== undefined) return scripted(complaint);
+    if (this.#isTooSoon(seen)) return scripted({ status: 429, code: 'TooManyRequests' });
+    const own = ownAnswer(this.#dialect, seen, this.buckets.get(seen.bucket), this.sessions);
+    if (own !== undefined) return own;
     return answerOf(this, seen, body);
+  }
+
+  #isTooSoon({ method, key }: SeenRequest): boolean {
+    if (method !== 'PUT' || this.sameKeyPauseMillis === 0) return false;
+    const wroteAt = this.#wroteAt.get(key) ?? -Infinity;
+    if (performance.now() - wroteAt < this.sameKeyPauseMillis) return true;
+    this.#wroteAt.set(key, performance.now());
+    return false;
   }
 
   #seen(request: IncomingMessage): SeenRequest {

@@ -179,6 +179,33 @@ describe('the descriptor', () => {
     expect(buckets.map(({ hedgePercent }) => hedgePercent)).toEqual([2, 0]);
   });
 
+  it('knows where buckets of other services are', () => {
+    const placeOf = (bucket: object): object => {
+      const { buckets } = s3Components({ buckets: [bucket as never], metastore });
+      const [{ region, endpoint, addressing, dialect }] = buckets as [S3Components['buckets'][0]];
+      return { region, endpoint, addressing, dialect };
+    };
+    expect(placeOf({ bucket: 'logs--use1-az4--x-s3', dialect: 's3-express' })).toEqual({
+      region: 'us-east-1',
+      endpoint: 'https://s3express-use1-az4.us-east-1.amazonaws.com',
+      addressing: 'virtual',
+      dialect: 's3-express',
+    });
+    expect(placeOf({ bucket: 'logs', dialect: 'gcs' })).toEqual({
+      region: 'auto',
+      endpoint: 'https://storage.googleapis.com',
+      addressing: 'path',
+      dialect: 'gcs',
+    });
+    const endpoint = 'https://account.r2.cloudflarestorage.com';
+    expect(placeOf({ bucket: 'logs', dialect: 'r2', endpoint })).toEqual({
+      region: 'auto',
+      endpoint,
+      addressing: 'path',
+      dialect: 'r2',
+    });
+  });
+
   const one = { bucket: 'logs' };
   it.each<[string, object, string]>([
     ['no bucket', { buckets: [] }, 'components.buckets'],
@@ -196,6 +223,13 @@ describe('the descriptor', () => {
       'components.endpoint',
     ],
     ['a share that is none', { buckets: [one], hedgePercent: 101 }, 'components.hedgePercent'],
+    [
+      'a directory bucket without a zone',
+      { buckets: [{ ...one, dialect: 's3-express' }] },
+      'components.buckets.bucket',
+    ],
+    ['R2 without an endpoint', { buckets: [one], dialect: 'r2' }, 'components.buckets.endpoint'],
+    ['a dialect', { buckets: [one], dialect: 'swift' }, 'components.dialect'],
     ['a secret', { buckets: [one], secretAccessKey: 'x' }, 'components.secretAccessKey'],
     ['one place twice', { buckets: [one, { ...one, name: 'other' }] }, 'components.buckets.bucket'],
     [
