@@ -8,6 +8,11 @@ const shared = {
   expect: { poll: { timeout: 10_000 } },
 } as const;
 
+/** Files that mostly wait or compute by themselves: as many at once as there are cores. */
+const sideBySide = { maxWorkers: '100%', sequence: { groupOrder: 0 } } as const;
+/** Files whose processes want the machine: one after the other, behind all of those. */
+const oneByOne = { fileParallelism: false, sequence: { groupOrder: 1 } } as const;
+
 /** Each starts processes of its own for all cores. */
 const PROOFS = ['test/sim/storm.sim.test.ts', 'test/mutants/known.sim.test.ts'];
 
@@ -21,6 +26,7 @@ export default defineConfig({
       {
         test: {
           ...shared,
+          ...sideBySide,
           name: 'source',
           include: ['test/**/*.test.ts'],
           exclude: [
@@ -31,20 +37,14 @@ export default defineConfig({
           ],
         },
       },
-      { test: { ...shared, name: 'searches', include: SEARCHES } },
+      { test: { ...shared, ...sideBySide, name: 'searches', include: SEARCHES } },
       {
-        // Both cores for minutes: after everything that looks at a clock.
-        test: {
-          ...shared,
-          name: 'proofs',
-          include: PROOFS,
-          fileParallelism: false,
-          sequence: { groupOrder: 1 },
-        },
+        test: { ...shared, ...oneByOne, name: 'proofs', include: PROOFS },
       },
       {
         test: {
           ...shared,
+          ...oneByOne,
           name: 'dist',
           include: ['test/dist/**/*.test.ts'],
           globalSetup: ['./test/support/build-dist.setup.ts'],
@@ -56,6 +56,7 @@ export default defineConfig({
         // Whole processes of the built command line: started, stopped, killed.
         test: {
           ...shared,
+          ...oneByOne,
           name: 'processes',
           testTimeout: 60_000,
           include: ['test/{cli,kill}/**/*.test.ts'],

@@ -157,6 +157,12 @@ export const HOLDING: readonly ModelCase[] = [
     slow: true,
   },
   {
+    name: 'two slots, poison ahead of two walks',
+    bounds: { ...K3, slots: 2, fencers: 2, barrier: true },
+    floor: [...walked, 'barrier', 'recorded', 'conflict'],
+    statesMax: 120_000_000,
+  },
+  {
     name: 'barriers of the fence itself',
     bounds: { buckets: 2, copies: 2, window: 1, slots: 4, fencers: 1 },
     live: true,

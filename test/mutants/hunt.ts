@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Job, Report } from './child.ts';
 import type { Mutant, Verdict } from './mutant.ts';
+import { NODE_FLAGS } from '../sim/seed-pool.ts';
 import { fellTree, growTree, ROOT } from './tree.ts';
 
 export interface HuntRequest {
@@ -80,7 +81,7 @@ async function runChild(tree: string, crew: Crew, listener: HuntListener): Promi
     from,
     ...(seeds && { seeds }),
   }));
-  const args = ['--import', 'tsx', join(tree, 'test/mutants/child.ts'), JSON.stringify(jobs)];
+  const args = [...NODE_FLAGS, join(tree, 'test/mutants/child.ts'), JSON.stringify(jobs)];
   const child = spawn(process.execPath, args, { cwd: tree, stdio: ['pipe', 'pipe', 'pipe'] });
   children.add(child);
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
