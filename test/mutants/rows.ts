@@ -37,6 +37,27 @@ export const ROW_MUTANTS: readonly Mutant[] = [
     because: 'what a builder takes for covered and is not shows when the stream is opened',
   },
   {
+    name: 'a row is written over the one that another builder has put there',
+    invariant: 'S2',
+    edits: [
+      {
+        file: REF_ROWS,
+        find: "  metrics.counter(put.kind === 'applied' ? 'rows.created' : 'rows.conflicts').add();",
+        replace: [
+          "  if (put.kind === 'conflict' && put.current !== undefined) {",
+          '    const value = encodeRecordValue({ ...row, attempt: random.hex(8) });',
+          '    await metastore.put(put.current.key, value, put.current.version, options);',
+          '  }',
+        ].join('\n'),
+      },
+    ],
+    killer: {
+      by: 'script',
+      script: twoBuildersOfOneChain,
+      options: { settings: { absorbMillis: 100 } },
+    },
+  },
+  {
     name: 'a stream opens as soon as the cut is published',
     invariant: 'S3',
     edits: [

@@ -93,7 +93,10 @@ export class TenureChecker implements Checker {
   }
 }
 
-/** Rows form one chain over committed slots (B, S4), and the checkpoint never runs ahead of them. */
+/**
+ * Rows form one chain over committed slots (B, S4), which nobody who builds it once more changes or
+ * doubles (S2), and the checkpoint never runs ahead of them.
+ */
 export class CoverageChecker implements Checker {
   readonly #context: CheckContext;
   readonly #prefixes: DurablePrefixes;
@@ -113,14 +116,14 @@ export class CoverageChecker implements Checker {
     const id = `${streamId} ${row.start}`;
     const known = this.#rows.get(id);
     if (known !== undefined && JSON.stringify(known.spans) !== JSON.stringify(row.spans)) {
-      fail('S4', `${process} changes the row of ${streamId} at ${row.start}`);
+      fail('S2', `${process} changes the row of ${streamId} at ${row.start}`);
     }
     this.#rows.set(id, row);
     if (known !== undefined) return;
     const end = this.#ends.get(streamId) ?? 0;
     if (row.start !== end) {
       fail(
-        'S4',
+        row.start < end ? 'S2' : 'S4',
         `${process} writes a row of ${streamId} at ${row.start}, the chain ends at ${end}`,
       );
     }
