@@ -62,14 +62,14 @@ describe('a run of seeds', () => {
       message: 'its process ended with 7',
       replay: 'npm run sim -- --from 1 --seeds 1',
     });
-  }, 60_000);
+  });
 
   it('takes a seed that never ends for a violation', async () => {
     const script = workerWhere('circling', 'for (;;);');
     const reports = await play(script, { silenceMillis: 5_000 });
     expect(reports.map(({ seed }) => seed)).toEqual([0, 1, 2, 3]);
     expect(reports[1]?.violation?.message).toContain('it runs in circles');
-  }, 60_000);
+  });
 
   it('ends when it is told to, also in the midst of a seed that never ends', async () => {
     const controller = new AbortController();
@@ -79,7 +79,7 @@ describe('a run of seeds', () => {
       controller.abort();
     }, 100);
     expect((await run).every(({ violation }) => violation === undefined)).toBe(true);
-  }, 60_000);
+  });
 });
 
 describe('npm run sim', () => {
@@ -89,12 +89,12 @@ describe('npm run sim', () => {
     child.stderr.once('data', () => child.kill('SIGINT'));
     expect(await ended, heard.stderr).toBe(130);
     expect(JSON.parse(heard.stdout)).toMatchObject({ stoppedBy: 'SIGINT', violations: [] });
-  }, 60_000);
+  });
 
   it('refuses a trace that cannot be written before it plays the seed', async () => {
     const { heard, ended } = sim('--seeds', '1', '--trace', join(directory, 'none/trace'));
     expect(await ended).toBe(2);
     expect(heard.stderr).toMatch(/^--trace: ENOENT[^\n]*\n$/);
     expect(heard.stdout).toBe('');
-  }, 60_000);
+  });
 });

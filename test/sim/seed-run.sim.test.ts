@@ -31,7 +31,7 @@ describe('a seed that breaks a rule', () => {
     const tally = new Tally();
     tally.add(report);
     expect(tally).toMatchObject({ ranTwice: 1, different: [], steps });
-  }, 60_000);
+  });
 
   it('is told as one that the seed did not decide when its second run is another', async () => {
     let runs = 0;
@@ -45,7 +45,7 @@ describe('a seed that breaks a rule', () => {
     const tally = new Tally();
     tally.add(report);
     expect(tally.different).toEqual([3]);
-  }, 60_000);
+  });
 
   it('is another when only its second run fails', async () => {
     let runs = 0;
@@ -54,5 +54,5 @@ describe('a seed that breaks a rule', () => {
     const report = await runSeed(3, { lines: 7, twice: true, storm });
     expect(report.isSame).toBe(false);
     expect(report.violation?.message).toContain('(the first run of the seed did not fail)');
-  }, 60_000);
+  });
 });

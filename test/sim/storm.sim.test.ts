@@ -67,7 +67,7 @@ describe('a storm over engines of several stars', () => {
     const kept = new History({ keepLines: 100_000 });
     expect(await runStorm(3, { history: kept })).toMatchObject({ hash, steps });
     expect(kept.trace().length).toBe(kept.count);
-  }, 60_000);
+  });
 });
 
 describe('the floors', () => {
@@ -108,13 +108,13 @@ describe('npm run sim', () => {
     } finally {
       rmSync(file, { force: true });
     }
-  }, 120_000);
+  });
 
   it('answers a bad command line with one line and the status 2', async () => {
     const { code, stdout, stderr } = await run(['--seeds', 'many']);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(/^--seeds takes a whole number from 1 to \d+, not "many" .*\n$/);
-  }, 60_000);
+  });
 
   it('plays a hundred seeds, or as many as the time allows', () => {
     expect(runOptions([]).seeds).toBe(100);

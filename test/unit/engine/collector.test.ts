@@ -1,8 +1,9 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { epochKey } from '../../../src/protocol/keys.ts';
 import { isCollectable } from '../../../src/protocol/collectable.ts';
 import { epochRecord, parseRecordValue, type EpochRecord } from '../../../src/protocol/records.ts';
 import { EngineWorld } from '../../support/engine-world.ts';
+import { eventually } from '../../support/eventually.ts';
 
 describe('what may be collected', () => {
   test.each([
@@ -35,9 +36,8 @@ describe('the collector', () => {
     const live = await world.open({ ...settings, star: 'gone-not' });
     await (await live.open('other')).append([{ body: 'x' }]);
     const collecting = await world.open({ ...settings, star: 'main' });
-    await vi.waitFor(
-      () => expect(recordOf(world, 'gone', 0)).toMatchObject({ state: 'settled', tailSwept: true }),
-      { timeout: 10_000 },
+    await eventually(() =>
+      expect(recordOf(world, 'gone', 0)).toMatchObject({ state: 'settled', tailSwept: true }),
     );
     expect(recordOf(world, 'gone', 0).cut).toBe(recordOf(world, 'gone', 0).checkpoint);
     expect(recordOf(world, 'gone-not', 0).state).toBe('open');
@@ -62,14 +62,10 @@ describe('the collector', () => {
         ? { kind: 'unknown', cause: new Error('away') as never }
         : readHead.apply(bucket, args);
     const second = await world.open({ copyQuorum: 2, collectMillis: 100 });
-    await vi.waitFor(() => expect(recordOf(world, 'main', 0).state).toBe('settled'), {
-      timeout: 10_000,
-    });
+    await eventually(() => expect(recordOf(world, 'main', 0).state).toBe('settled'));
     expect(recordOf(world, 'main', 0).tailSwept).toBe(false);
     isAway = false;
-    await vi.waitFor(() => expect(recordOf(world, 'main', 0).tailSwept).toBe(true), {
-      timeout: 10_000,
-    });
+    await eventually(() => expect(recordOf(world, 'main', 0).tailSwept).toBe(true));
     await second.close();
   });
 });

@@ -1,10 +1,11 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { HostedEngine } from '../../../src/engine/host.ts';
 import { EngineError } from '../../../src/index.ts';
 import type { ReadRecord, Stream } from '../../../src/index.ts';
 import type { EngineSettings } from '../../../src/protocol/settings.ts';
 import { EngineWorld, errorOf } from '../../support/engine-world.ts';
 import { HeldPuts } from '../../support/held-puts.ts';
+import { eventually } from '../../support/eventually.ts';
 
 function start(world: EngineWorld, settings: EngineSettings = {}): Promise<HostedEngine> {
   return world.start({ ...settings });
@@ -48,7 +49,7 @@ describe('matchSeqNum', () => {
     const stream = await (await start(world)).open('s');
     puts.hold();
     const first = stream.append(one);
-    await vi.waitFor(() => expect(puts.count).toBe(3));
+    await eventually(() => expect(puts.count).toBe(3));
     let isAnswered = false;
     const rejected = errorOf(stream.append(one, { matchSeqNum: 0 })).finally(() => {
       isAnswered = true;
@@ -99,7 +100,7 @@ describe('matchSeqNum', () => {
     puts.hold();
     const first = stream.append(one).catch(() => undefined);
     const rejected = errorOf(stream.append(one, { matchSeqNum: 0 }));
-    await vi.waitFor(() => expect(puts.count).toBe(3));
+    await eventually(() => expect(puts.count).toBe(3));
     await engine.kill();
     puts.letGo();
     expect(await rejected).toMatchObject({
@@ -250,7 +251,7 @@ describe('T2 token and number survive', () => {
     puts.hold();
     // One bucket of three holds the newer token: neither acknowledged nor lost.
     const half = errorOf(stream.fence('B'));
-    await vi.waitFor(() => expect(puts.count).toBe(2));
+    await eventually(() => expect(puts.count).toBe(2));
     await first.kill();
     expect((await half).sideEffects).toBe('possible');
     world.wrap = (bucket) => bucket;

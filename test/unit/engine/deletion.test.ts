@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { MemoryMetastore } from '../../../src/adapters/memory/metastore.ts';
 import type { HostedEngine } from '../../../src/engine/host.ts';
 import { releaseStream } from '../../../src/engine/operator.ts';
@@ -8,6 +8,7 @@ import { encodeRecordValue } from '../../../src/protocol/records.ts';
 import { BrokenMetastore } from '../../support/broken-metastore.ts';
 import { EngineWorld, errorOf } from '../../support/engine-world.ts';
 import { HeldPuts } from '../../support/held-puts.ts';
+import { eventually } from '../../support/eventually.ts';
 
 function start(world: EngineWorld, star: string): Promise<HostedEngine> {
   return world.start({ star });
@@ -65,9 +66,9 @@ describe('T5 deletion is decided in the writer record', () => {
     const stream = await a.open('s');
     puts.hold();
     const batch = stream.append(one);
-    await vi.waitFor(() => expect(puts.count).toBe(3));
+    await eventually(() => expect(puts.count).toBe(3));
     const deleted = a.deleteStream('s');
-    await vi.waitFor(async () => expect((await a.status()).departing).toHaveLength(1));
+    await eventually(async () => expect((await a.status()).departing).toHaveLength(1));
     expect((await errorOf(stream.append(one))).code).toBe('STREAM_DELETED');
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(await kindOf(world, stream.id)).toBe('tenure');
@@ -88,7 +89,7 @@ describe('T5 deletion is decided in the writer record', () => {
     await former.append(one);
     puts.hold();
     const late = former.append([{ body: 'late' }]).catch((error: unknown) => error);
-    await vi.waitFor(() => expect(puts.count).toBe(3));
+    await eventually(() => expect(puts.count).toBe(3));
     // Somebody takes the stream from it, deletes it, and another stream gets the name.
     await releaseStream(world.ports(), { basin: 'default', name: 's', force: 'fromLiving' });
     await b.deleteStream('s');

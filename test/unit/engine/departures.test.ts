@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { MemoryMetastore } from '../../../src/adapters/memory/metastore.ts';
 import { readEpochs, type HostedEngine } from '../../../src/engine/host.ts';
 import { EngineError } from '../../../src/index.ts';
@@ -15,6 +15,7 @@ import type { EngineSettings } from '../../../src/protocol/settings.ts';
 import { BrokenMetastore, unavailable } from '../../support/broken-metastore.ts';
 import { EngineWorld, errorOf } from '../../support/engine-world.ts';
 import { HeldPuts } from '../../support/held-puts.ts';
+import { eventually } from '../../support/eventually.ts';
 
 function start(
   world: EngineWorld,
@@ -66,7 +67,7 @@ describe('N what a departure costs', () => {
     const a = await start(world, 'a', { absorbMillis: 20 });
     const stream = await a.open('s');
     await stream.append(one);
-    await vi.waitFor(async () => expect((await a.status()).openStreams[0]?.absorbed).toBe(1));
+    await eventually(async () => expect((await a.status()).openStreams[0]?.absorbed).toBe(1));
     meta.calls.length = 0;
     await stream.close();
     expect(meta.writes(/^streams\//)).toHaveLength(2);
@@ -173,7 +174,7 @@ describe('engine.handoff', () => {
     const stream = await a.open('s');
     puts.hold();
     const batch = stream.append(one);
-    await vi.waitFor(() => expect(puts.count).toBe(3));
+    await eventually(() => expect(puts.count).toBe(3));
     expect((await errorOf(a.handoff('s', 'b', { timeoutMillis: 30 }))).code).toBe(
       'DEADLINE_EXCEEDED',
     );
@@ -249,7 +250,7 @@ describe('engine.drain', () => {
     puts.letGo();
     await Promise.all(batches);
     for (const { id } of streams) {
-      await vi.waitFor(async () =>
+      await eventually(async () =>
         expect(await writerOf(world, id)).toMatchObject({ kind: 'released', tail: 1 }),
       );
     }
@@ -268,7 +269,7 @@ describe('limbo', () => {
     meta.fails = ({ op, key }) =>
       op === 'lastChild' && key.includes('/refs/') ? corrupt : undefined;
     void stream.close().catch(() => undefined);
-    await vi.waitFor(async () =>
+    await eventually(async () =>
       expect((await a.status()).departing).toMatchObject([
         { name: 's', state: 'limbo', failures: 1, code: 'METASTORE_CORRUPT' },
       ]),
@@ -276,18 +277,17 @@ describe('limbo', () => {
     expect(await errorOf(a.open('s'))).toMatchObject({ code: 'STREAM_IN_LIMBO', retryable: true });
     expect((await errorOf(a.deleteStream('s'))).code).toBe('STREAM_IN_LIMBO');
     const plain = new MemoryMetastore(world.metastore);
-    await vi.waitFor(async () =>
+    await eventually(async () =>
       expect(await readLimbo({ metastore: plain }, 'a')).toMatchObject([
         { name: 's', stream: stream.id, epoch: 0, code: 'METASTORE_CORRUPT' },
       ]),
     );
     expect(await writerOf(world, stream.id)).toMatchObject({ kind: 'tenure' });
     meta.fails = () => undefined;
-    await vi.waitFor(
-      async () => expect(await writerOf(world, stream.id)).toMatchObject({ kind: 'released' }),
-      { timeout: 9_000, interval: 50 },
+    await eventually(async () =>
+      expect(await writerOf(world, stream.id)).toMatchObject({ kind: 'released' }),
     );
-    await vi.waitFor(async () => expect(await plain.children('limbo/')).toEqual([]));
+    await eventually(async () => expect(await plain.children('limbo/')).toEqual([]));
     expect((await a.status()).departing).toEqual([]);
     const again = await a.open('s');
     expect((await again.append(one)).start.seqNum).toBe(1);
@@ -306,7 +306,7 @@ describe('limbo', () => {
         : undefined;
     void stream.close().catch(() => undefined);
     const plain = new MemoryMetastore(world.metastore);
-    await vi.waitFor(async () => expect(await plain.children('limbo/')).toHaveLength(1));
+    await eventually(async () => expect(await plain.children('limbo/')).toHaveLength(1));
     await a.kill();
     const b = await start(world, 'b');
     meta.fails = () => undefined;
@@ -314,7 +314,7 @@ describe('limbo', () => {
     expect(await readLimbo({ metastore: plain }, 'a')).toEqual([]);
     // And goes when its star starts again.
     await start(world, 'a');
-    await vi.waitFor(async () => expect(await plain.children('limbo/')).toEqual([]));
+    await eventually(async () => expect(await plain.children('limbo/')).toEqual([]));
   });
 
   test('an open that fails behind its claim leaves through Finish, not as a tenure without a leader', async () => {
@@ -334,12 +334,12 @@ describe('limbo', () => {
     expect((await errorOf(b.open('s'))).code).toBe('METASTORE_CORRUPT');
     expect((await b.status()).departing).toMatchObject([{ name: 's', state: 'limbo' }]);
     const plain = new MemoryMetastore(world.metastore);
-    await vi.waitFor(async () =>
+    await eventually(async () =>
       expect(await readLimbo({ metastore: plain }, 'b')).toMatchObject([{ name: 's', epoch: 0 }]),
     );
     meta.fails = () => undefined;
     const c = await start(world, 'c');
-    await vi.waitFor(async () => c.open('s'), { timeout: 9_000, interval: 100 });
+    await eventually(async () => c.open('s'));
     expect(await (await c.open('s')).checkTail()).toMatchObject({ seqNum: 1 });
   });
 

@@ -1,10 +1,11 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { DEFAULT_HEAD_READ_BYTES } from '../../../src/format/flight.ts';
 import type { HostedEngine } from '../../../src/engine/host.ts';
 import { EngineError } from '../../../src/index.ts';
 import type { BucketStore, CreateOutcome } from '../../../src/ports/bucket-store.ts';
 import type { EngineSettings } from '../../../src/protocol/settings.ts';
 import { bodiesOf, EngineWorld, errorOf } from '../../support/engine-world.ts';
+import { eventually } from '../../support/eventually.ts';
 
 function engineOn(world: EngineWorld, settings: EngineSettings = {}): Promise<HostedEngine> {
   return world.start({ ...settings });
@@ -87,7 +88,7 @@ describe('answers that storage leaves open', () => {
     const engine = await engineOn(world, { flightBytes: 4_096, poolBytes: 4 << 20 });
     const stream = await engine.open('orders');
     for (let i = 0; i < 30; i++) await stream.append([{ body: `${i}`.repeat(2_000) }]);
-    await vi.waitFor(() => expect(compared).toBe(30));
+    await eventually(() => expect(compared).toBe(30));
     expect(changed).toEqual([]);
   });
 });

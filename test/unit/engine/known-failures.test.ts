@@ -150,7 +150,7 @@ describe('what an engine asks of its stores', () => {
     // A window, and third copies that lag behind acknowledged slots.
     expect(most).toBeLessThanOrEqual(2 * 8 * 3);
     expect(engine.metrics().gauges['pool.peakBytes']).toBeLessThanOrEqual(4 << 20);
-  }, 60_000);
+  });
 });
 
 test('two openers that lose the race for a stream learn who leads it (slatedb#271)', async () => {

@@ -2,7 +2,7 @@
  * Poison where acknowledged flights were, from the planted damage to what callers are told: it is
  * reported, nothing is shortened, and whatever does not need the slot goes on.
  */
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { explainEpochSlot, fenceEpoch } from '../../../src/engine/operator.ts';
 import type { HostedEngine } from '../../../src/engine/host.ts';
 import { encodePoison } from '../../../src/format/poison.ts';
@@ -10,6 +10,7 @@ import { epochKey, refsPrefix, slotKey } from '../../../src/protocol/keys.ts';
 import { epochRecord, parseRecordValue, type EpochRecord } from '../../../src/protocol/records.ts';
 import type { EngineSettings } from '../../../src/protocol/settings.ts';
 import { bodiesOf, EngineWorld, errorOf } from '../../support/engine-world.ts';
+import { eventually } from '../../support/eventually.ts';
 
 const HURT = { star: 'main', epoch: 0 };
 const SLOTS = 24;
@@ -50,7 +51,7 @@ async function deadStar(world: EngineWorld, settings: EngineSettings = {}): Prom
   const hurt = await engine.open('hurt');
   for (const body of expectedBodies) await hurt.append([{ body }]);
   if (settings.checkpointLagSlots !== undefined) {
-    await vi.waitFor(() => expect(recordOf(world).checkpoint).toBeGreaterThan(4));
+    await eventually(() => expect(recordOf(world).checkpoint).toBeGreaterThan(4));
   }
   await engine.kill();
   return 1;

@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { MemoryMetastore } from '../../../src/adapters/memory/metastore.ts';
 import type { HostedEngine } from '../../../src/engine/host.ts';
 import { releaseStream } from '../../../src/engine/operator.ts';
@@ -8,6 +8,7 @@ import { writerKey } from '../../../src/protocol/keys.ts';
 import { BrokenMetastore } from '../../support/broken-metastore.ts';
 import { EngineWorld, errorOf } from '../../support/engine-world.ts';
 import { HeldPuts } from '../../support/held-puts.ts';
+import { eventually } from '../../support/eventually.ts';
 
 function start(world: EngineWorld, star: string): Promise<HostedEngine> {
   return world.start({ star });
@@ -74,12 +75,12 @@ describe('an operator releases a stream', () => {
     await stream.append(one);
     puts.hold();
     const first = stream.append(one).catch((error: unknown) => error);
-    await vi.waitFor(() => expect(puts.count).toBe(3));
+    await eventually(() => expect(puts.count).toBe(3));
     puts.holdNoMore();
     const second = stream.append([...one, ...one]).catch((error: unknown) => error);
     const slots = (): number =>
       [...world.memory[2]!.objects().keys()].filter((key) => key.includes('/a/')).length;
-    await vi.waitFor(() => expect(slots()).toBe(2));
+    await eventually(() => expect(slots()).toBe(2));
     world.wrap = (bucket) => bucket;
     const report = await releaseStream(world.ports(), forces('s'));
     expect(report).toMatchObject({
@@ -113,7 +114,7 @@ describe('an operator releases a stream', () => {
         : undefined;
     void stream.close().catch(() => undefined);
     const plain = new MemoryMetastore(world.metastore);
-    await vi.waitFor(async () =>
+    await eventually(async () =>
       expect(await readLimbo({ metastore: plain }, 'a')).toHaveLength(1),
     );
     expect(await releaseStream(world.ports(), forces('s'))).toMatchObject({ tail: 1 });
@@ -122,10 +123,7 @@ describe('an operator releases a stream', () => {
     const taken = await b.open('s');
     expect((await taken.append(one)).start.seqNum).toBe(1);
     meta.fails = () => undefined;
-    await vi.waitFor(async () => expect((await a.status()).departing).toEqual([]), {
-      timeout: 9_000,
-      interval: 50,
-    });
+    await eventually(async () => expect((await a.status()).departing).toEqual([]));
     expect((await taken.append(one)).start.seqNum).toBe(2);
   });
 

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { encodePoison, NO_EPOCH } from '../../../src/format/poison.ts';
 import type { HostedEngine } from '../../../src/engine/host.ts';
 import { slotKey, writerKey } from '../../../src/protocol/keys.ts';
@@ -12,6 +12,7 @@ import { createEngine, EngineError, memoryComponents } from '../../../src/index.
 import type { Stream } from '../../../src/index.ts';
 import { BrokenMetastore, unavailable } from '../../support/broken-metastore.ts';
 import { EngineWorld } from '../../support/engine-world.ts';
+import { eventually } from '../../support/eventually.ts';
 
 const open: HostedEngine[] = [];
 
@@ -142,7 +143,7 @@ describe('a roll', () => {
       op === 'put' && key.startsWith('chains/') ? unavailable() : undefined;
     await poisonNext(world, engine, [0, 1, 2]);
     const appended = kept.append([{ body: '0' }]);
-    await vi.waitFor(() => expect(meta.writes(/^chains\//)).not.toEqual([]));
+    await eventually(() => expect(meta.writes(/^chains\//)).not.toEqual([]));
     const opening = engine.open('fresh');
     const closing = left.close();
     await setTimeout(50);

@@ -1,8 +1,9 @@
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import type { HostedEngine } from '../../../src/engine/host.ts';
 import { EngineError } from '../../../src/index.ts';
 import type { Metastore } from '../../../src/ports/metastore.ts';
 import { EngineWorld } from '../../support/engine-world.ts';
+import { eventually } from '../../support/eventually.ts';
 
 const open: HostedEngine[] = [];
 
@@ -159,8 +160,8 @@ describe('B a slow checkpoint', () => {
       acks.push(stream.append([{ body: `${i}` }], { timeoutMillis: 20_000 }));
       await new Promise((resolve) => setTimeout(resolve, 2));
     }
-    await vi.waitFor(() => expect(metastore.held).toBeGreaterThan(0));
-    await vi.waitFor(() => {
+    await eventually(() => expect(metastore.held).toBeGreaterThan(0));
+    await eventually(() => {
       expect(engine.metrics().gauges['checkpoint.stallMillis']).toBeGreaterThan(0);
     });
     expect((await engine.status({ timeoutMillis: 1_000 })).next).toBe(16);

@@ -1,13 +1,14 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { crc32 } from '../../../src/format/crc.ts';
 import { workerFile } from '../../../src/lib/worker-file.ts';
 import type { Compute } from '../../../src/ports/compute.ts';
 import { inlineCompute } from '../../../src/workers/inline.ts';
 import { DEFAULT_THRESHOLD_BYTES, pooledCompute } from '../../../src/workers/pool.ts';
 import { Scratch } from '../../../src/workers/scratch.ts';
+import { eventually } from '../../support/eventually.ts';
 
 const CHECK_VALUE = 0xcbf43926;
 
@@ -170,14 +171,11 @@ describe('a pool whose workers fail', () => {
   it('starts no more workers after repeated deaths', async () => {
     const compute = open({ worker: worker('exiting') });
     const bytes = digits('shared');
-    await vi.waitFor(
-      async () => {
-        const answer = compute.checksums(bytes, Uint32Array.of(0, 9));
-        await answer;
-        expect(answer).toBeInstanceOf(Uint32Array);
-      },
-      { timeout: 20_000, interval: 1 },
-    );
+    await eventually(async () => {
+      const answer = compute.checksums(bytes, Uint32Array.of(0, 9));
+      await answer;
+      expect(answer).toBeInstanceOf(Uint32Array);
+    });
   });
 
   it('answers what is outstanding when it is closed', async () => {

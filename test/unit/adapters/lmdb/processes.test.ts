@@ -151,7 +151,7 @@ describe('one LMDB file in several processes', () => {
     holder.process.kill('SIGKILL');
     await holder.ended;
     // Unknown meant unknown: it is applied now, long after it was given up; the other never is.
-    await expect.poll(async () => (await store.get('k/1'))?.key, { timeout: 5_000 }).toBe('k/1');
+    await expect.poll(async () => (await store.get('k/1'))?.key, { timeout: 60_000 }).toBe('k/1');
     expect((await store.put('k/3', Buffer.from('x'), 'absent')).kind).toBe('applied');
     expect(await store.get('k/2')).toBeUndefined();
     await store.close();

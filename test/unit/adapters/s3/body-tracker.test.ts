@@ -2,6 +2,7 @@ import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { BodyTracker } from '../../../../src/adapters/s3/body-tracker.ts';
+import { eventually } from '../../../support/eventually.ts';
 
 /** More than the system takes at once. */
 const LARGE_BYTES = 32 << 20;
@@ -39,7 +40,7 @@ test('a body is free once all of it was written, and not before', async () => {
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(released).not.toHaveBeenCalled();
   peer.resume();
-  await vi.waitFor(() => expect(released).toHaveBeenCalledTimes(1), { timeout: 10_000 });
+  await eventually(() => expect(released).toHaveBeenCalledTimes(1));
 });
 
 test('a body is free once its connection was cut', async () => {
@@ -54,7 +55,7 @@ test('a body is free once its connection was cut', async () => {
   expect(socket.destroyed).toBe(false);
   bodies.cut(body);
   expect(socket.destroyed).toBe(true);
-  await vi.waitFor(() => expect(released).toHaveBeenCalledTimes(1));
+  await eventually(() => expect(released).toHaveBeenCalledTimes(1));
 });
 
 test('what is not expected is written as ever', async () => {
@@ -66,7 +67,7 @@ test('what is not expected is written as ever', async () => {
   bodies.forget(forgotten);
   const written = vi.fn();
   socket.write(forgotten, written);
-  await vi.waitFor(() => expect(written).toHaveBeenCalledTimes(1));
+  await eventually(() => expect(written).toHaveBeenCalledTimes(1));
   expect(released).not.toHaveBeenCalled();
   const [data] = (await once(peer.resume(), 'data')) as [Buffer];
   expect(data.toString()).toBe('forgotten');

@@ -1,6 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { CredentialCache } from '../../../../src/adapters/s3/credentials.ts';
 import type { Credentials } from '../../../../src/adapters/s3/sigv4.ts';
+import { eventually } from '../../../support/eventually.ts';
 
 const MINUTE = 60_000;
 
@@ -27,7 +28,7 @@ test('credentials are kept, asked for again before they end, and waited for only
   time.now += 2 * MINUTE;
   expect(atHand()).toBe('key-1');
   expect(source).toHaveBeenCalledTimes(2);
-  await vi.waitFor(() => expect(atHand()).toBe('key-2'));
+  await eventually(() => expect(atHand()).toBe('key-2'));
   time.now += 61 * MINUTE;
   expect(atHand()).toBe('asking');
   expect((await cache.get()).accessKeyId).toBe('key-3');

@@ -116,11 +116,11 @@ test('the leader is killed while a follower forwards: it takes over, nothing ack
   expect(live).toEqual(stored);
   stopReading.abort();
   expect(await reading).toBe('ABORTED');
-}, 90_000);
+});
 
 test('a closed engine that listened keeps no process alive', async () => {
   const child = await startLeader('others');
   child.process.stdin!.write('close\n');
   expect(await child.ended).toEqual({ code: 0, signal: null });
   expect(child.output()).toMatch(/closed\n$/);
-}, 60_000);
+});
