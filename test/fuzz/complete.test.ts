@@ -44,6 +44,7 @@ const SOUND_LIKE: Readonly<Record<string, string>> = {
   'actors/slot-inspection.ts inspectCell': 'inspectSlotObject and a copy of its answer',
   'src/adapters/s3/rules.ts checkRules':
     'asks the server; what it answers is read by judges within',
+  'src/adapters/s3/failure.ts networkFailure': 'takes errors of Node, not what a server says',
   'src/engine/s3-components.ts checkDistinctS3': 'compares descriptors that were checked',
   'src/engine/stores.ts checkPresent': 'asks the file system',
   'src/adapters/lmdb/environment.ts openEnvironment': 'checkFile, then LMDB itself',
@@ -122,6 +123,15 @@ test('everything that src/format exports is fuzzed, encodes, or is excepted', ()
 test('whatever sounds like a decoder elsewhere is fuzzed or excepted', () => {
   const missing = exported
     .filter(({ name }) => /^(?:decode|parse|inspect|check(?=[A-Z])|unp|resolveSettings)/.test(name))
+    .map(({ file, name }) => `${file} ${name}`)
+    .filter((title) => !listed.has(title) && !(title in SOUND_LIKE));
+  expect(missing).toEqual([]);
+});
+
+test('whatever reads answers of object stores is fuzzed', () => {
+  const missing = exported
+    .filter(({ file }) => file.startsWith('src/adapters/s3/'))
+    .filter(({ name }) => /^(?:judge|xml|unescape)|Failure$|CodeOf$|In$/.test(name))
     .map(({ file, name }) => `${file} ${name}`)
     .filter((title) => !listed.has(title) && !(title in SOUND_LIKE));
   expect(missing).toEqual([]);

@@ -3,6 +3,7 @@ import type { Decoder } from './decoder.ts';
 import { METASTORE_DECODERS } from './tables/metastore.ts';
 import { OPTION_DECODERS } from './tables/options.ts';
 import { PEER_DECODERS } from './tables/peers.ts';
+import { S3_DECODERS } from './tables/s3.ts';
 import { SLOT_DECODERS } from './tables/slots.ts';
 import { TEXT_DECODERS } from './tables/text.ts';
 
@@ -11,5 +12,6 @@ export const DECODERS: readonly Decoder[] = [
   ...PEER_DECODERS,
   ...METASTORE_DECODERS,
   ...TEXT_DECODERS,
+  ...S3_DECODERS,
   ...OPTION_DECODERS,
 ];

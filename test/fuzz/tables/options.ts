@@ -109,6 +109,16 @@ export const OPTION_DECODERS: readonly ValueDecoder[] = [
     ],
     [
       {
+        hedgePercent: 2,
+        buckets: [
+          { bucket: 'one--use1-az4--x-s3', dialect: 's3-express' },
+          { bucket: 'one-bucket', dialect: 'gcs', addressing: 'path' },
+        ],
+        metastore: { root: 'data' },
+      },
+    ],
+    [
+      {
         endpoint: 'http://localhost:1',
         credentials: { from: 'environment', accessKeyId: 'MY_KEY' },
         buckets: [{ bucket: 'one-bucket', name: 'x', caFile: 'ca.pem', signsPayload: true }],
