@@ -1,15 +1,15 @@
 /** Folders of a test process: what one left that was killed is removed by the next. */
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const PREFIX = 'asterlog-zone-';
+const PREFIX = 'asterlog-scratch-';
 
 export async function scratchFolder(): Promise<string> {
-  const names = await readdir(tmpdir());
-  for (const name of names.filter((entry) => entry.startsWith(PREFIX))) {
+  for (const name of await readdir(tmpdir())) {
+    if (!name.startsWith(PREFIX)) continue;
     const pid = Number(name.slice(PREFIX.length).split('-')[0]);
-    if (!isAlive(pid)) await removeFolder(join(tmpdir(), name));
+    if (!(await isAlive(pid))) await removeFolder(join(tmpdir(), name));
   }
   return mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}-`));
 }
@@ -19,11 +19,13 @@ export async function removeFolder(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
 }
 
-function isAlive(pid: number): boolean {
+async function isAlive(pid: number): Promise<boolean> {
   try {
     process.kill(pid, 0);
-    return true;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
+  // One that nobody waited for has its number still.
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  return !/\) Z /.test(stat);
 }
