@@ -13,8 +13,8 @@ export class Daemon {
   /** The kernel kills it when the thread that starts it ends, however that comes about. */
   constructor(name: string, command: readonly string[], env: NodeJS.ProcessEnv) {
     this.name = name;
-    const [file, ...args] = ['setpriv', '--pdeathsig', 'KILL', ...command];
-    this.#child = spawn(file!, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const [file, ...args] = ['setpriv', '--pdeathsig', 'KILL', ...command] as const;
+    this.#child = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
     for (const stream of [this.#child.stdout!, this.#child.stderr!]) {
       stream.setEncoding('utf8').on('data', (text: string) => {
         this.#output = (this.#output + text).slice(-OUTPUT_KEPT);
