@@ -3,13 +3,9 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { directoryComponents, s3Components, type Components } from '../engine/components.ts';
 import type { S3Components } from '../engine/s3-components.ts';
 import { EngineError, type ErrorDetails } from '../lib/errors.ts';
-import type { StoreOptions } from './store.ts';
+import type { PlaceOptions } from './store.ts';
 
 type S3Input = Parameters<typeof s3Components>[0];
-type Where = Pick<
-  StoreOptions,
-  'root' | 'buckets' | 'bucket' | 's3' | 'endpoint' | 'region' | 'components'
->;
 
 const ROOT_DEFAULT = './data';
 const URL_SCHEME = 's3://';
@@ -17,7 +13,7 @@ const URL_SCHEME = 's3://';
 const CONFIG_BYTES_MAX = 1 << 20;
 
 /** @throws EngineError INVALID_OPTION naming the option, or the setting in the file. */
-export function componentsOf(where: Where): Components {
+export function componentsOf(where: PlaceOptions): Components {
   if (where.components !== undefined) return where.components;
   const s3 = s3ComponentsOf(where);
   if (s3 !== undefined) return s3;
@@ -26,7 +22,12 @@ export function componentsOf(where: Where): Components {
 }
 
 /** The buckets of `--s3`; undefined without it. */
-export function s3ComponentsOf({ s3, root, endpoint, region }: Where): S3Components | undefined {
+export function s3ComponentsOf({
+  s3,
+  root,
+  endpoint,
+  region,
+}: PlaceOptions): S3Components | undefined {
   if (s3 === undefined) {
     refuseAlone('endpoint', endpoint);
     refuseAlone('region', region);
@@ -122,7 +123,7 @@ export function rootOf(components: Components): string {
 }
 
 /** A command that only looks must not look at an empty place that it would have to create. */
-export function requireRoot(where: Where): void {
+export function requireRoot(where: PlaceOptions): void {
   const components = componentsOf(where);
   if (existsSync(rootOf(components))) return;
   const value = components.kind === 's3' ? rootOf(components) : (where.root ?? ROOT_DEFAULT);

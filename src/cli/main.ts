@@ -4,6 +4,9 @@ import { packageVersion } from './package-root.ts';
 import { runCommand } from './run.ts';
 import { Shutdown } from './shutdown.ts';
 
+/** Standard error is for what commands say; which Node they run on is documented. */
+process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
+
 const LINGER_MILLIS = 1_000;
 
 const shutdown = new Shutdown((code) => process.exit(code));

@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { EngineError } from '../lib/errors.ts';
 import { registerAppend } from './commands/append.ts';
+import { registerBuckets } from './commands/buckets.ts';
 import { registerCheck } from './commands/check.ts';
 import { registerDemo } from './commands/demo.ts';
 import { registerExplain } from './commands/explain.ts';
@@ -79,6 +80,7 @@ function buildProgram(version: string, context: Context): Command {
     registerExplain,
     registerRelease,
     registerSetToken,
+    registerBuckets,
   ];
   for (const register of registers) register(program, context);
   program.addHelpText('after', `\nExit codes:\n${exitCodeLines().join('\n')}\n`);

@@ -15,8 +15,8 @@ import { LIMITS } from '../protocol/limits.ts';
 import type { EngineSettings } from '../protocol/settings.ts';
 import { duration, integerIn } from './parse.ts';
 
-/** Which data: every command has these. */
-export interface StoreOptions {
+/** Where the data is: every command has these. */
+export interface PlaceOptions {
   /** Undefined: what the settings of `s3` say, or `./data`. */
   readonly root?: string;
   readonly buckets: number;
@@ -28,6 +28,10 @@ export interface StoreOptions {
   readonly region?: string;
   /** In place of all options above: what a process hands on to those that it starts. */
   readonly components?: S3Components;
+}
+
+/** Which data: commands that look at it have these besides. */
+export interface StoreOptions extends PlaceOptions {
   readonly star: string;
   readonly basin: string;
 }
@@ -74,7 +78,7 @@ export interface EngineDoor {
   ): Promise<ExplainedSlot>;
 }
 
-export function addStoreOptions(command: Command): Command {
+export function addPlaceOptions(command: Command): Command {
   return addS3Options(
     command
       .addOption(
@@ -88,12 +92,15 @@ export function addStoreOptions(command: Command): Command {
           .argParser(integerIn(1, LIMITS.buckets))
           .default(3),
       ),
-  )
-    .addOption(
-      new Option('--bucket <dir>', 'a bucket of its own place; repeat, always in the same order')
-        .argParser((dir: string, before: string[] | undefined) => [...(before ?? []), dir])
-        .conflicts(['buckets', 's3']),
-    )
+  ).addOption(
+    new Option('--bucket <dir>', 'a bucket of its own place; repeat, always in the same order')
+      .argParser((dir: string, before: string[] | undefined) => [...(before ?? []), dir])
+      .conflicts(['buckets', 's3']),
+  );
+}
+
+export function addStoreOptions(command: Command): Command {
+  return addPlaceOptions(command)
     .option('--star <name>', 'the chain; one live process a star', 'main')
     .option('--basin <name>', 'name space of the streams', 'default');
 }

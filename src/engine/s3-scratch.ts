@@ -1,5 +1,6 @@
 /** Objects of a demo or a trial on S3: under prefixes of their own, and removed at the end. */
-import type { WaitOptions } from '../lib/wait.ts';
+import { within, type WaitOptions } from '../lib/wait.ts';
+import { systemClock } from '../adapters/system/clock.ts';
 import type { S3BucketStore } from '../adapters/s3/bucket-store.ts';
 import type { S3Components } from './s3-components.ts';
 import { openS3Bucket } from './s3-stores.ts';
@@ -24,27 +25,26 @@ export function withinS3(components: S3Components, segment: string): S3Component
  *
  * @returns How many buckets could not be emptied; what is left there stays.
  */
-export async function emptyS3(
-  components: S3Components,
-  { signal }: Pick<WaitOptions, 'signal'> = {},
-): Promise<number> {
-  const results = await Promise.all(
-    components.buckets.map(async (descriptor) => {
-      const store = await openS3Bucket(descriptor, { readOnly: false });
-      try {
-        return await emptyOne(store, signal);
-      } finally {
-        await store.close();
-      }
-    }),
+export async function emptyS3(components: S3Components, wait: WaitOptions = {}): Promise<number> {
+  const results = await within(systemClock(), wait, 'emptying buckets', ({ signal }) =>
+    Promise.all(
+      components.buckets.map(async (descriptor) => {
+        const store = await openS3Bucket(descriptor, { readOnly: false });
+        try {
+          return await emptyOne(store, signal);
+        } finally {
+          await store.close();
+        }
+      }),
+    ),
   );
   return results.filter((isEmpty) => !isEmpty).length;
 }
 
-async function emptyOne(store: S3BucketStore, signal: AbortSignal | undefined): Promise<boolean> {
+async function emptyOne(store: S3BucketStore, signal: AbortSignal): Promise<boolean> {
   let startAfter = '';
   for (;;) {
-    const page = await store.list('', { startAfter, ...(signal === undefined ? {} : { signal }) });
+    const page = await store.list('', { startAfter, signal });
     if (page.kind !== 'listed') return false;
     const outcomes = await store.deleteMany(page.keys, { signal });
     if (outcomes.some(({ kind }) => kind === 'unknown')) return false;

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { EngineError } from '../lib/errors.ts';
 import { LmdbMetastore } from '../adapters/lmdb/metastore.ts';
+import { S3Control } from '../adapters/s3/control.ts';
 import { S3BucketStore } from '../adapters/s3/bucket-store.ts';
 import { credentialSource } from '../adapters/s3/credential-sources.ts';
 import type { S3BucketDescriptor } from './s3-components.ts';
@@ -60,6 +61,20 @@ export async function openS3Bucket(
   return new S3BucketStore({
     ...rest,
     readOnly,
+    credentials: credentialSource(credentials),
+    ca: caFile === undefined ? undefined : await readCertificates(caFile),
+  });
+}
+
+/** For what an engine does not ask. @throws EngineError BUCKET_REFUSED without the package for it. */
+export async function openS3Control(descriptor: S3BucketDescriptor): Promise<S3Control> {
+  const { name, bucket, region, endpoint, addressing, caFile, credentials } = descriptor;
+  return S3Control.open({
+    name,
+    bucket,
+    region,
+    endpoint,
+    addressing,
     credentials: credentialSource(credentials),
     ca: caFile === undefined ? undefined : await readCertificates(caFile),
   });

@@ -45,6 +45,7 @@ const SOUND_LIKE: Readonly<Record<string, string>> = {
   'src/adapters/s3/rules.ts checkRules':
     'asks the server; what it answers is read by judges within',
   'src/adapters/s3/failure.ts networkFailure': 'takes errors of Node, not what a server says',
+  'src/engine/buckets.ts checkBuckets': 'asks servers; descriptors that were checked',
   'src/engine/s3-components.ts checkDistinctS3': 'compares descriptors that were checked',
   'src/engine/stores.ts checkPresent': 'asks the file system',
   'src/adapters/lmdb/environment.ts openEnvironment': 'checkFile, then LMDB itself',

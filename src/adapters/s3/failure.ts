@@ -15,7 +15,14 @@ export interface FailureSite {
   readonly endpoint: string;
   readonly region: string;
   readonly call:
-    'create' | 'read' | 'delete' | 'list' | 'check-versioning' | 'check-lifecycle' | 'open-session';
+    | 'create'
+    | 'read'
+    | 'delete'
+    | 'list'
+    | 'check-versioning'
+    | 'check-lifecycle'
+    | 'open-session'
+    | 'create-bucket';
 }
 
 interface Refusal {
@@ -38,6 +45,9 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   InvalidToken: { summary: 'session token is not accepted', setting: 'sessionToken' },
   RequestTimeTooSkewed: { summary: 'clock of this machine is off', setting: 'clock' },
   NoSuchBucket: { summary: 'there is no such bucket', setting: 'bucket' },
+  BucketAlreadyExists: { summary: 'bucket belongs to somebody else', setting: 'bucket' },
+  TooManyBuckets: { summary: 'account has as many buckets as it may', setting: 'quota' },
+  InvalidLocationConstraint: OTHER_REGION,
   InvalidBucketName: { summary: 'bucket name is not acceptable', setting: 'bucket' },
   AuthorizationHeaderMalformed: OTHER_REGION,
   IllegalLocationConstraintException: OTHER_REGION,
@@ -149,6 +159,7 @@ const PERMISSIONS: Readonly<Record<FailureSite['call'], string>> = {
   'check-versioning': 's3:GetBucketVersioning',
   'check-lifecycle': 's3:GetLifecycleConfiguration',
   'open-session': 's3express:CreateSession',
+  'create-bucket': 's3:CreateBucket',
 };
 
 function unknown(
@@ -208,7 +219,7 @@ function systemCodeOf(error: unknown): string {
 }
 
 function mayHaveChanged({ call }: FailureSite): boolean {
-  return call === 'create' || call === 'delete';
+  return call === 'create' || call === 'delete' || call === 'create-bucket';
 }
 
 function detailsOf({ bucket, endpoint, call }: FailureSite): ErrorDetails {

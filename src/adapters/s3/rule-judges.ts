@@ -25,14 +25,53 @@ export function judgeLifecycle(reply: Reply, site: FailureSite, prefix: string):
   if (reply.status !== 200) return replyFailure(reply, site);
   const configuration = xmlElements(textOf(reply), 'LifecycleConfiguration')[0];
   if (configuration === undefined || reply.isCut) return oddReply(reply, site);
-  for (const rule of xmlElements(configuration, 'Rule')) {
-    if (xmlText(rule, 'Status') !== 'Enabled' || !removes(rule)) continue;
-    // A rule for some tags or sizes counts for all objects under its prefix: better safe.
-    if (!overlap(xmlText(rule, 'Prefix') ?? '', prefix)) continue;
-    const id = xmlText(rule, 'ID') ?? 'without ID';
-    return refused('a lifecycle rule removes objects', site, 'lifecycle', id);
-  }
-  return undefined;
+  const rules = xmlElements(configuration, 'Rule').map(ruleOf);
+  const removing = removingRule(rules, prefix);
+  if (removing === undefined) return undefined;
+  return refused('a lifecycle rule removes objects', site, 'lifecycle', removing.id);
+}
+
+/** What of a lifecycle rule decides whether objects stay. */
+export interface LifecycleRule {
+  readonly id: string;
+  readonly isEnabled: boolean;
+  readonly prefix: string;
+  /** Objects end; not only the markers of deleted ones. */
+  readonly expires: boolean;
+  /** Where objects are moved to. */
+  readonly storageClasses: readonly string[];
+}
+
+const ARCHIVES = new Set(['GLACIER', 'DEEP_ARCHIVE']);
+
+/**
+ * The first rule by which an object under the prefix cannot be read any more some day. A rule for some
+ * tags or sizes counts for all objects under its prefix: better safe.
+ */
+export function removingRule(
+  rules: readonly LifecycleRule[],
+  prefix: string,
+): LifecycleRule | undefined {
+  return rules.find(
+    (rule) =>
+      rule.isEnabled &&
+      (rule.expires || rule.storageClasses.some((name) => ARCHIVES.has(name))) &&
+      overlap(rule.prefix, prefix),
+  );
+}
+
+function ruleOf(rule: string): LifecycleRule {
+  return {
+    id: xmlText(rule, 'ID') ?? 'without ID',
+    isEnabled: xmlText(rule, 'Status') === 'Enabled',
+    prefix: xmlText(rule, 'Prefix') ?? '',
+    expires: xmlElements(rule, 'Expiration').some(
+      (expiration) => xmlElements(expiration, 'ExpiredObjectDeleteMarker').length === 0,
+    ),
+    storageClasses: xmlElements(rule, 'Transition').map(
+      (transition) => xmlText(transition, 'StorageClass') ?? '',
+    ),
+  };
 }
 
 /** Rules of Google Cloud Storage. What they move can still be read; what they delete is gone. */
@@ -52,19 +91,6 @@ export function judgeGcsLifecycle(reply: Reply, site: FailureSite, prefix: strin
 
 function overlap(left: string, right: string): boolean {
   return left.startsWith(right) || right.startsWith(left);
-}
-
-const ARCHIVES = new Set(['GLACIER', 'DEEP_ARCHIVE']);
-
-/** Whether what the rule is about cannot be read any more some day. */
-function removes(rule: string): boolean {
-  const expires = xmlElements(rule, 'Expiration').some(
-    (expiration) => xmlElements(expiration, 'ExpiredObjectDeleteMarker').length === 0,
-  );
-  const archives = xmlElements(rule, 'Transition').some((transition) =>
-    ARCHIVES.has(xmlText(transition, 'StorageClass') ?? ''),
-  );
-  return expires || archives;
 }
 
 /** A server without the feature cannot have it turned on. */

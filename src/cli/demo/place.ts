@@ -69,9 +69,9 @@ async function s3Place(options: PlaceOptions): Promise<DemoPlace> {
       leave: async () => {
         if (!removes) return `the data is in ${text}`;
         await rm(root, { recursive: true, force: true });
-        const signal = AbortSignal.timeout(LEAVE_MILLIS);
+        const wait = { timeoutMillis: LEAVE_MILLIS };
         // What failed before is the error to report; this only says what it left behind.
-        const left = await emptyS3(components, { signal }).catch(() => components.buckets.length);
+        const left = await emptyS3(components, wait).catch(() => components.buckets.length);
         return left === 0 ? undefined : `objects are left in ${left} buckets of ${text}`;
       },
     };

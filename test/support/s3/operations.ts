@@ -38,11 +38,14 @@ export async function answerOf(world: World, seen: SeenRequest, body: Buffer): P
     return { status: 200, headers: {}, body: NOTHING };
   }
   if (bucket === undefined) return problem(404, 'NoSuchBucket');
+  if (operation === 's3:HeadBucket') {
+    return { status: 200, headers: { 'x-amz-bucket-region': world.region }, body: NOTHING };
+  }
   return OPERATIONS[operation](bucket, seen, body);
 }
 
 type Operation = (bucket: TestBucket, seen: SeenRequest, body: Buffer) => Answer | Promise<Answer>;
-type OperationName = keyof typeof OPERATIONS | 's3:CreateBucket';
+type OperationName = keyof typeof OPERATIONS | 's3:CreateBucket' | 's3:HeadBucket';
 
 function operationOf({ method, key, query }: SeenRequest): OperationName | undefined {
   if (key === '') {
@@ -75,7 +78,6 @@ const OPERATIONS = {
   },
   's3:DeleteObjects': deleteObjects,
   's3:ListBucket': listObjects,
-  's3:HeadBucket': () => ({ status: 200, headers: {}, body: NOTHING }),
   's3:GetBucketVersioning': ({ versioning }) =>
     xml(
       'VersioningConfiguration',

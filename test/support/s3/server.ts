@@ -131,6 +131,9 @@ export class S3Server {
     if (typeof done !== 'object') return;
     seen.status = done.status;
     const shape = { isHalf: fault?.kind === 'truncate', isWrong: fault?.kind === 'corrupt' };
+    if (this.clockOffMillis !== 0) {
+      response.setHeader('date', new Date(Date.now() + this.clockOffMillis).toUTCString());
+    }
     send(response, done, shape);
   }
 

@@ -1,0 +1,41 @@
+/** What somebody can do about a bucket that is not as it must be. */
+import type { EngineError } from '../../lib/errors.ts';
+
+const ADVICE: Readonly<Record<string, string>> = {
+  accessKeyId: 'look at the variable or profile that the access key comes from',
+  secretAccessKey: 'look at the variable or profile that the secret key comes from',
+  sessionToken: 'renew the session, or unset its variable where there is none',
+  credentials: 'set the variables that the settings name, or renew the credentials',
+  clock: 'set the clock of this machine',
+  endpoint: 'look at the URL and port of the service, and at what is in between',
+  'endpoint or ca': 'name the certificate of the authority in caFile, or look at the URL',
+  versioning: 'take a bucket that never had versions: turning them off is not enough',
+  lifecycle: 'remove the rule, or take a prefix that it is not about',
+  dialect: 'make the bucket with the tools of its provider',
+  quota: 'make room, or raise the quota',
+  metastore: 'use the metastore that this data belongs to, or another prefix',
+};
+
+export function adviceFor(error: EngineError): string {
+  const { setting, permission, expected, package: name } = error.details;
+  if (error.code === 'BUCKET_IDENTITY' && setting === undefined) {
+    return 'find out what was wiped or replaced; configure a new bucket under a new name';
+  }
+  switch (setting) {
+    case 'permission':
+      return `allow ${String(permission ?? 'the call')} for these credentials`;
+    case 'region':
+      return expected === undefined
+        ? 'look at the region in the settings'
+        : `set the region to ${String(expected)}`;
+    case 'bucket':
+      return error.details['s3Code'] === 'BucketAlreadyExists'
+        ? 'take another name'
+        : 'create it: asterlog buckets init';
+    case undefined:
+      if (name !== undefined) return `npm install ${String(name)}`;
+      return error.retryable ? 'try again' : 'use a server that keeps If-None-Match: *';
+    default:
+      return ADVICE[String(setting)] ?? 'look at the settings';
+  }
+}
