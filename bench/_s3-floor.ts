@@ -7,6 +7,7 @@ import { amzDate, sha256Hex, Signer } from '../src/adapters/s3/sigv4.ts';
 import { crc32 } from '../src/format/crc.ts';
 import { encodeRecord, recordEncodedBytes } from '../src/format/records.ts';
 import { atTimes } from './_s3-clockwork.ts';
+import type { S3Place } from './_s3-engine.ts';
 
 export interface BareFlight {
   readonly sizeBytes: number;
@@ -14,8 +15,7 @@ export interface BareFlight {
   readonly atMillis?: number;
 }
 
-export interface BareOptions {
-  readonly endpoint: string;
+export interface BareOptions extends S3Place {
   readonly buckets: readonly string[];
   readonly copyQuorum: number;
   /** Flights at once. */
@@ -31,7 +31,6 @@ export interface BareResult {
   readonly storedMillis: Float64Array;
 }
 
-const CREDENTIALS = { accessKeyId: 'bench', secretAccessKey: 'bench' };
 const NO_HEADERS: [] = [];
 let nextKey = 0;
 
@@ -149,7 +148,7 @@ export class BareLoop {
       ['x-amz-date', at],
     ];
     const request = { method: 'PUT', path, query: '', headers: signed, payloadHash };
-    const headers = ['authorization', this.#signer.authorization(request, CREDENTIALS, at)];
+    const headers = ['authorization', this.#signer.authorization(request, this.#options, at)];
     for (const [name, value] of signed) if (name !== 'host') headers.push(name, value);
     return headers;
   }

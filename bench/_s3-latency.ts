@@ -16,14 +16,14 @@ const RECORD_BYTES = 1_024;
 const BATCH_RECORDS = 16;
 const BATCH_BYTES = RECORD_BYTES * BATCH_RECORDS;
 const LINGER_MILLIS = 5;
-/** Of what the bare loop reaches. */
+/** Of what the floor reaches: the bare loop, and where the server takes no time the working one. */
 const LOAD = 0.5;
 const BARE_SHARE_MAX = 1.15;
 /** How much slower the third bucket is made, and by how much that may show. */
 const SLOWER = 10;
 const CHANGE_MAX = 1.1;
-/** A machine that cannot keep up has no latency worth telling. */
-const CALIBRATION_FLIGHTS = 400;
+const CALIBRATION_BYTES = 64 << 20;
+const CALIBRATION_FLIGHTS_MAX = 400;
 
 export interface LatencyCell {
   readonly flightBytes: number;
@@ -65,7 +65,7 @@ export async function latencyRows(
   const shape = nameOf(THREE_BUCKETS);
   const name = `${shape}, open loop, ${sizeName(flightBytes)}, ${serviceMillis} ms`;
   try {
-    const rate = LOAD * (await bareRate(loop, flightBytes));
+    const rate = LOAD * (await floorRate(place, flightBytes, serviceMillis));
     const round = async (): Promise<Latencies> => {
       engine.log.clear();
       const ackMillis = await appendAtRate(engine.streams, rate, scale.seconds);
@@ -100,13 +100,19 @@ export async function latencyRows(
   }
 }
 
-/** Bytes a second that the bare loop stores in flights of this size. */
-async function bareRate(loop: BareLoop, flightBytes: number): Promise<number> {
-  const flights: BareFlight[] = Array.from({ length: CALIBRATION_FLIGHTS }, () => ({
-    sizeBytes: flightBytes,
-  }));
+/** Bytes a second that the floor of this server stores in flights of this size. */
+async function floorRate(
+  place: S3Place,
+  flightBytes: number,
+  serviceMillis: number,
+): Promise<number> {
+  const recordBytes = serviceMillis === 0 ? RECORD_BYTES : undefined;
+  const loop = new BareLoop({ ...place, ...THREE_BUCKETS, concurrency: WINDOW, recordBytes });
+  const count = Math.min(CALIBRATION_FLIGHTS_MAX, CALIBRATION_BYTES / flightBytes);
+  const flights: BareFlight[] = Array.from({ length: count }, () => ({ sizeBytes: flightBytes }));
   await loop.closed(flights);
   const { seconds } = await loop.closed(flights);
+  await loop.close();
   return (flights.length * flightBytes) / seconds;
 }
 

@@ -10,7 +10,7 @@ const MIB = 1 << 20;
 /** Of the payload, in a quarter of a flight at most. */
 const BATCH_BYTES_MAX = 128 << 10;
 const BATCH_RECORDS_MAX = 1_000;
-const WARM_UP_BYTES_MAX = 256e6;
+const WARM_UP_BYTES_MAX = 64e6;
 /** Windows of batches in flight: one stored, and as much to go on with. */
 const WINDOWS_IN_FLIGHT = 2;
 /** And in memory, so that nobody waits for it; most of it would be a cache for readers otherwise. */
@@ -29,7 +29,7 @@ export interface Scale {
   readonly rounds: number;
   /** Of one engine's turn in a round. */
   readonly seconds: number;
-  /** Compilers need a thousand flights to be done. */
+  /** For connections, memory and compilers, which know most of it from the rows before. */
   readonly warmUpFlights: number;
 }
 
@@ -43,10 +43,11 @@ interface Turn {
   readonly cpuMillisPerMB: number;
 }
 
+type Floor = 'bare' | 'working';
+
 interface Round {
   readonly engine: Turn;
-  readonly bare: Turn;
-  readonly working: Turn;
+  readonly floors: ReadonlyMap<Floor, Turn>;
 }
 
 export function cellName({ shape, recordBytes, flightBytes, serviceMillis }: Cell): string {
@@ -58,6 +59,7 @@ export function sizeName(bytes: number): string {
   return bytes < MIB ? `${bytes >> 10} KiB` : `${bytes / MIB} MiB`;
 }
 
+/** The sink with its service of this cell. */
 export async function throughputRows(
   workspace: Workspace,
   sink: Sink,
@@ -65,33 +67,46 @@ export async function throughputRows(
   cell: Cell,
   scale: Scale,
 ): Promise<Row[]> {
-  const { shape, recordBytes, flightBytes, serviceMillis } = cell;
+  const { shape, serviceMillis } = cell;
   await sink.forget();
   await sink.serve({
     buckets: shape.buckets,
     millis: serviceMillis,
     ...(serviceMillis > 0 ? { slowShare: SLOW_SHARE, slowMillis: SLOW_MILLIS } : {}),
   });
+  return cellRows(workspace, sink, place, cell, scale);
+}
+
+/** Of any server; one that is not the sink checks signatures, which only the working loop has. */
+export async function cellRows(
+  workspace: Workspace,
+  sink: Sink | undefined,
+  place: S3Place,
+  cell: Cell,
+  scale: Scale,
+): Promise<Row[]> {
+  const { shape, recordBytes, flightBytes } = cell;
   const engine = await openS3Engine(workspace, place, shape, {
     flightBytes,
     window: WINDOW,
     poolBytes: Math.max(POOL_BYTES_MIN, WINDOWS_IN_MEMORY * WINDOW * flightBytes),
   });
-  const bare = new BareLoop({ ...place, ...shape, concurrency: WINDOW, recordBytes: undefined });
-  const working = new BareLoop({ ...place, ...shape, concurrency: WINDOW, recordBytes });
+  const common = { ...place, ...shape, concurrency: WINDOW };
+  const loops = new Map<Floor, BareLoop>();
+  if (sink !== undefined) loops.set('bare', new BareLoop({ ...common, recordBytes: undefined }));
+  loops.set('working', new BareLoop({ ...common, recordBytes }));
   try {
-    return await new Rounds(cell, sink, engine, bare, working).measure(scale);
+    return await new Rounds(cell, sink, engine, loops).measure(scale);
   } finally {
-    await Promise.all([engine.close(), bare.close(), working.close()]);
+    await Promise.all([engine, ...loops.values()].map((each) => each.close()));
   }
 }
 
 class Rounds {
   readonly #cell: Cell;
-  readonly #sink: Sink;
+  readonly #sink: Sink | undefined;
   readonly #engine: S3Engine;
-  readonly #bare: BareLoop;
-  readonly #working: BareLoop;
+  readonly #loops: ReadonlyMap<Floor, BareLoop>;
   readonly #floorMillis: number[] = [];
   readonly #ackMillis: number[] = [];
   #puts = 0;
@@ -99,12 +114,16 @@ class Rounds {
   #sinkBusy: number[] = [];
   #last: LoadResult | undefined;
 
-  constructor(cell: Cell, sink: Sink, engine: S3Engine, bare: BareLoop, working: BareLoop) {
+  constructor(
+    cell: Cell,
+    sink: Sink | undefined,
+    engine: S3Engine,
+    loops: ReadonlyMap<Floor, BareLoop>,
+  ) {
     this.#cell = cell;
     this.#sink = sink;
     this.#engine = engine;
-    this.#bare = bare;
-    this.#working = working;
+    this.#loops = loops;
   }
 
   async measure({ rounds, seconds, warmUpFlights }: Scale): Promise<Row[]> {
@@ -112,8 +131,7 @@ class Rounds {
     const { rate } = await this.#appends(
       Math.min(warmUpBatches, WARM_UP_BYTES_MAX / this.#batchBytes),
     );
-    await this.#bareTurn(this.#bare);
-    await this.#bareTurn(this.#working);
+    await this.#floorTurns();
     const batches = Math.ceil((rate * seconds * 1e6) / this.#batchBytes);
     this.#puts = this.#payloadBytes = 0;
     this.#sinkBusy = [];
@@ -122,10 +140,9 @@ class Rounds {
     for (let round = 0; round < rounds; round++) {
       // Who comes first changes: what others do on the machine falls on all of them.
       let own = round % 2 === 0 ? await this.#appends(batches) : undefined;
-      const bare = await this.#bareTurn(this.#bare);
-      const working = await this.#bareTurn(this.#working);
+      const floors = await this.#floorTurns();
       own ??= await this.#appends(batches);
-      all.push({ engine: own, bare, working });
+      all.push({ engine: own, floors });
     }
     return this.#rows(all);
   }
@@ -143,7 +160,7 @@ class Rounds {
   async #appends(batches: number): Promise<Turn> {
     const { log, streams } = this.#engine;
     log.clear();
-    const before = await this.#sink.report();
+    const before = await this.#sink?.report();
     const cpu = process.cpuUsage();
     const result = await runLoad(streams, {
       recordBytes: this.#cell.recordBytes,
@@ -154,52 +171,62 @@ class Rounds {
     });
     await log.idle();
     const spent = cpuSeconds(cpu);
-    const after = await this.#sink.report();
+    const after = await this.#sink?.report();
     this.#last = result;
-    this.#puts += after.puts - before.puts;
+    // The server also counts what was sent twice.
+    this.#puts += after === undefined ? log.creates.length : after.puts - before!.puts;
     this.#payloadBytes += result.payloadBytes;
     this.#ackMillis.push(quantile(result.ackMillis, 0.99));
     return turnOf(result.payloadBytes, result.seconds, spent);
   }
 
-  async #bareTurn(loop: BareLoop): Promise<Turn> {
-    const before = await this.#sink.report();
-    const cpu = process.cpuUsage();
-    const result = await loop.closed(flightsOf(this.#engine));
-    const spent = cpuSeconds(cpu);
-    const after = await this.#sink.report();
-    if (loop === this.#bare) {
-      this.#sinkBusy.push((after.cpuSeconds - before.cpuSeconds) / result.seconds);
-      this.#floorMillis.push(quantile(result.storedMillis, 0.99));
+  async #floorTurns(): Promise<ReadonlyMap<Floor, Turn>> {
+    const flights = flightsOf(this.#engine);
+    const turns = new Map<Floor, Turn>();
+    for (const [floor, loop] of this.#loops) {
+      const before = await this.#sink?.report();
+      const cpu = process.cpuUsage();
+      const result = await loop.closed(flights);
+      const spent = cpuSeconds(cpu);
+      const after = await this.#sink?.report();
+      turns.set(floor, turnOf(this.#last!.payloadBytes, result.seconds, spent));
+      if (floor === this.#targeted) {
+        this.#floorMillis.push(quantile(result.storedMillis, 0.99));
+        const busySeconds = (after?.cpuSeconds ?? 0) - (before?.cpuSeconds ?? 0);
+        this.#sinkBusy.push(busySeconds / result.seconds);
+      }
     }
-    return turnOf(this.#last!.payloadBytes, result.seconds, spent);
+    return turns;
+  }
+
+  /** Where the server takes its time the engine's own work is to be hidden behind it. */
+  get #targeted(): Floor {
+    return this.#cell.serviceMillis > 0 && this.#loops.has('bare') ? 'bare' : 'working';
   }
 
   #rows(rounds: readonly Round[]): Row[] {
-    const { serviceMillis } = this.#cell;
-    const pairsTo = (floor: 'bare' | 'working'): Pair[] =>
-      rounds.map((round) => ({ engine: round.engine.rate, floor: round[floor].rate }));
-    const cpuOf = (who: keyof Round): number =>
-      rounded(median(rounds.map((round) => round[who].cpuMillisPerMB)));
+    const medianOf = (read: (round: Round) => number): number => rounded(median(rounds.map(read)));
     const details = {
       // Of batches that wait for a slot, too: twice the window is under way.
       ackP99Millis: rounded(median(this.#ackMillis)),
       floorP99Millis: rounded(median(this.#floorMillis)),
       putsPerMiB: rounded((this.#puts * MIB) / this.#payloadBytes),
-      engineCpuMillisPerMB: cpuOf('engine'),
-      sinkBusy: rounded(median(this.#sinkBusy)),
+      engineCpuMillisPerMB: medianOf(({ engine }) => engine.cpuMillisPerMB),
+      ...(this.#sink === undefined ? {} : { sinkBusy: rounded(median(this.#sinkBusy)) }),
     };
-    const isTargeted = (floor: 'bare' | 'working') => serviceMillis > 0 === (floor === 'bare');
-    return (['bare', 'working'] as const).map((floor) =>
-      rowOf(`${cellName(this.#cell)}, of the ${floor} loop`, 'MB/s', pairsTo(floor), {
-        ...(isTargeted(floor) ? { target: 0.7 } : {}),
-        cpuRatio: rounded(
-          median(rounds.map((round) => round[floor].cpuMillisPerMB / round.engine.cpuMillisPerMB)),
-        ),
-        floorCpuMillisPerMB: cpuOf(floor),
+    return [...this.#loops.keys()].map((floor) => {
+      const pairs = rounds.map(({ engine, floors }): Pair => ({
+        engine: engine.rate,
+        floor: floors.get(floor)!.rate,
+      }));
+      const cpuOf = ({ floors }: Round): number => floors.get(floor)!.cpuMillisPerMB;
+      return rowOf(`${cellName(this.#cell)}, of the ${floor} loop`, 'MB/s', pairs, {
+        ...(floor === this.#targeted ? { target: 0.7 } : {}),
+        cpuRatio: medianOf((round) => cpuOf(round) / round.engine.cpuMillisPerMB),
+        floorCpuMillisPerMB: medianOf(cpuOf),
         ...details,
-      }),
-    );
+      });
+    });
   }
 }
 
