@@ -43,7 +43,8 @@ export async function instantiate(
   settings: ResolvedSettings,
   options: InstantiateOptions,
 ): Promise<Instantiated> {
-  const stores = await openStores(components, options.mode);
+  const compute = computeOf(settings);
+  const stores = await openStores(components, options.mode, compute);
   const byName = new Map<string, BucketStore>();
   const roundTrips = settings.meterRoundTrips ? new RoundTripMeter() : undefined;
   const metered = roundTrips === undefined ? undefined : meteredBuckets(roundTrips);
@@ -59,7 +60,6 @@ export async function instantiate(
       const bucket = byName.has(name) ? undefined : await stores.openNamed(name);
       if (bucket !== undefined) byName.set(name, metered?.(bucket) ?? bucket);
     }
-    const compute = computeOf(settings);
     const ports: StarPorts = {
       clock: systemClock(),
       random: systemRandom(),
@@ -85,14 +85,18 @@ export async function instantiate(
   }
 }
 
-function openStores(components: Components, mode: 'read' | 'write'): Promise<Stores> | Stores {
+function openStores(
+  components: Components,
+  mode: 'read' | 'write',
+  compute: Compute,
+): Promise<Stores> | Stores {
   switch (components.kind) {
     case 'memory':
       return memoryStores(components.id);
     case 'directory':
       return directoryStores(components.root, mode);
     case 's3':
-      return s3Stores(components.metastore.root, mode);
+      return s3Stores(components.metastore.root, mode, compute);
   }
 }
 

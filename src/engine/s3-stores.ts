@@ -7,6 +7,7 @@ import { LmdbMetastore } from '../adapters/lmdb/metastore.ts';
 import { S3Control } from '../adapters/s3/control.ts';
 import { S3BucketStore } from '../adapters/s3/bucket-store.ts';
 import { credentialSource } from '../adapters/s3/credential-sources.ts';
+import type { Compute } from '../ports/compute.ts';
 import type { S3BucketDescriptor } from './s3-components.ts';
 import { checkPresent, otherMetastore, type Stores } from './stores.ts';
 
@@ -15,7 +16,11 @@ interface OpenBucket {
   readonly store: S3BucketStore;
 }
 
-export async function s3Stores(root: string, mode: 'read' | 'write'): Promise<Stores> {
+export async function s3Stores(
+  root: string,
+  mode: 'read' | 'write',
+  compute: Compute,
+): Promise<Stores> {
   const directory = join(root, 'metastore');
   const readOnly = mode === 'read';
   if (readOnly) await checkPresent('components.metastore.root', root, directory);
@@ -28,7 +33,7 @@ export async function s3Stores(root: string, mode: 'read' | 'write'): Promise<St
         details: { option: 'components.buckets', name: descriptor.name },
       });
     }
-    const store = await openS3Bucket(descriptor, { readOnly });
+    const store = await openS3Bucket(descriptor, { readOnly, compute });
     buckets.set(descriptor.name, { descriptor, store });
     return store;
   };
@@ -56,11 +61,12 @@ export async function s3Stores(root: string, mode: 'read' | 'write'): Promise<St
 /** Nothing is asked of the server yet. */
 export async function openS3Bucket(
   { caFile, credentials, ...rest }: S3BucketDescriptor,
-  { readOnly }: { readonly readOnly: boolean },
+  { readOnly, compute }: { readonly readOnly: boolean; readonly compute?: Compute },
 ): Promise<S3BucketStore> {
   return new S3BucketStore({
     ...rest,
     readOnly,
+    sha256: compute && ((bytes) => compute.sha256(bytes)),
     credentials: credentialSource(credentials),
     ca: caFile === undefined ? undefined : await readCertificates(caFile),
   });

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { assert } from '../lib/assert.ts';
 import { crc32 } from '../format/crc.ts';
 import type { Compute } from '../ports/compute.ts';
@@ -6,6 +7,7 @@ import type { Compute } from '../ports/compute.ts';
 export function inlineCompute(): Compute {
   return {
     checksums: checksumRanges,
+    sha256: sha256Hex,
     close: () => Promise.resolve(),
   };
 }
@@ -22,4 +24,9 @@ export function checksumRanges(bytes: Uint8Array, ranges: Uint32Array): Uint32Ar
     checksums[index] = crc32(bytes.subarray(start, end));
   }
   return checksums;
+}
+
+/** The form that takes memory which threads share. */
+export function sha256Hex(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
 }

@@ -1,14 +1,13 @@
 /**
- * Checksums on worker threads. A hop costs some 16 us of this thread and 60 us of latency whatever
+ * Checksums and hashes on worker threads. A hop costs some 16 us of this thread and 60 us of latency whatever
  * the size, so only work above a threshold goes there; the rest is answered at once.
  */
 import { Piscina } from 'piscina';
 import { assert } from '../lib/assert.ts';
 import { workerFile, type WorkerFile } from '../lib/worker-file.ts';
 import type { Compute } from '../ports/compute.ts';
-import type checksum from './checksum.worker.ts';
-import type { ChecksumTask } from './checksum.worker.ts';
-import { checksumRanges } from './inline.ts';
+import type { ChecksumTask, HashTask } from './checksum.worker.ts';
+import { checksumRanges, sha256Hex } from './inline.ts';
 import { Scratch } from './scratch.ts';
 
 export interface PooledComputeOptions {
@@ -65,12 +64,28 @@ class PooledCompute implements Compute {
 
   checksums(bytes: Uint8Array, ranges: Uint32Array): Uint32Array | Promise<Uint32Array> {
     const extent = extentOf(bytes, ranges);
-    if (this.#closed || this.#failures >= FAILURES_MAX) return checksumRanges(bytes, ranges);
-    if (extent.totalBytes < this.#thresholdBytes) return checksumRanges(bytes, ranges);
-    if (bytes.buffer instanceof SharedArrayBuffer) return this.#run({ bytes, ranges });
-    const copy = this.#scratch.take(extent.end - extent.start);
-    if (copy === undefined) return checksumRanges(bytes, ranges);
-    return this.#runOnCopy(copy, bytes, ranges, extent.start, extent.end);
+    if (!this.#leavesThread(extent.totalBytes)) return checksumRanges(bytes, ranges);
+    const { start, end } = extent;
+    const run = (shared: Uint8Array, shifted: Uint32Array): Promise<Uint32Array> =>
+      this.#run('default', { bytes: shared, ranges: shifted }, () =>
+        checksumRanges(shared, shifted),
+      );
+    if (bytes.buffer instanceof SharedArrayBuffer) return run(bytes, ranges);
+    const copied = this.#onCopy(bytes.subarray(start, end), (copy) =>
+      run(
+        copy,
+        ranges.map((offset) => offset - start),
+      ),
+    );
+    return copied ?? checksumRanges(bytes, ranges);
+  }
+
+  sha256(bytes: Uint8Array): string | Promise<string> {
+    if (!this.#leavesThread(bytes.length)) return sha256Hex(bytes);
+    const run = (shared: Uint8Array): Promise<string> =>
+      this.#run('sha256', { bytes: shared }, () => sha256Hex(shared));
+    if (bytes.buffer instanceof SharedArrayBuffer) return run(bytes);
+    return this.#onCopy(bytes, (copy) => run(copy.subarray(0, bytes.length))) ?? sha256Hex(bytes);
   }
 
   async close(): Promise<void> {
@@ -78,30 +93,32 @@ class PooledCompute implements Compute {
     await this.#endPool(this.#pool);
   }
 
-  async #runOnCopy(
-    copy: Uint8Array,
-    bytes: Uint8Array,
-    ranges: Uint32Array,
-    start: number,
-    end: number,
-  ): Promise<Uint32Array> {
-    copy.set(bytes.subarray(start, end));
-    try {
-      return await this.#run({ bytes: copy, ranges: ranges.map((offset) => offset - start) });
-    } finally {
-      this.#scratch.give(copy);
-    }
+  #leavesThread(totalBytes: number): boolean {
+    if (this.#closed || this.#failures >= FAILURES_MAX) return false;
+    return totalBytes >= this.#thresholdBytes;
   }
 
-  async #run(task: ChecksumTask): Promise<Uint32Array> {
+  /** Undefined while no memory is free. */
+  #onCopy<T>(bytes: Uint8Array, run: (copy: Uint8Array) => Promise<T>): Promise<T> | undefined {
+    const copy = this.#scratch.take(bytes.length);
+    if (copy === undefined) return undefined;
+    copy.set(bytes);
+    return run(copy).finally(() => this.#scratch.give(copy));
+  }
+
+  async #run<T>(
+    name: 'default' | 'sha256',
+    task: ChecksumTask | HashTask,
+    inline: () => T,
+  ): Promise<T> {
     const pool = (this.#pool ??= this.#startPool());
     try {
-      const checksums = (await pool.run(task)) as ReturnType<typeof checksum>;
+      const answer = (await pool.run(task, { name })) as T;
       this.#failures = 0;
-      return checksums;
+      return answer;
     } catch {
       // The worker died, the pool broke or was closed. The bytes are still here.
-      return checksumRanges(task.bytes, task.ranges);
+      return inline();
     }
   }
 

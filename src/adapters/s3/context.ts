@@ -6,6 +6,7 @@ import type { Dialect } from './dialects.ts';
 import type { Reply, RequestOptions } from './exchange.ts';
 import { saysExpired, saysThrottled, type FailureSite } from './failure.ts';
 import type { Hedges } from './hedges.ts';
+import type { HashOf } from './payload-hash.ts';
 import { amzDate, EMPTY_PAYLOAD_HASH, type Signer } from './sigv4.ts';
 import type { Window } from './window.ts';
 
@@ -22,6 +23,7 @@ export interface BucketContext {
   readonly signer: Signer;
   /** Bodies are signed with their hash; else as unsigned, where TLS keeps them. */
   readonly signsPayload: boolean;
+  readonly sha256: HashOf;
   readonly window: Window;
   readonly hedges: Hedges;
 }

@@ -28,8 +28,10 @@ export async function createObject(
   { key, bytes, hedges }: Creation,
 ): Promise<CreateOutcome> {
   const { signsPayload } = context;
-  const payloadHash = signsPayload ? PAYLOAD_HASHES.acquire(bytes) : UNSIGNED_PAYLOAD;
+  const hash = signsPayload ? PAYLOAD_HASHES.acquire(bytes, context.sha256) : UNSIGNED_PAYLOAD;
   try {
+    // Another thread may read the memory itself.
+    const payloadHash = typeof hash === 'string' ? hash : await call.whileTouching(() => hash);
     const put = (attempt: Call): Promise<PutVerdict> =>
       putObject(context, attempt, { key, bytes, payloadHash });
     const verdict = hedges

@@ -7,7 +7,7 @@ import { DIALECTS, EXPRESS_CONTROL } from './dialects.ts';
 import { Hedges } from './hedges.ts';
 import type { S3BucketOptions } from './options.ts';
 import { SESSION_REFRESH_BEFORE_MILLIS, sessionSource } from './sessions.ts';
-import { Signer } from './sigv4.ts';
+import { sha256Hex, Signer } from './sigv4.ts';
 import { Window } from './window.ts';
 
 const CONCURRENT_DEFAULT = 64;
@@ -53,6 +53,7 @@ export function openBucket(options: S3BucketOptions): OpenBucket {
     credentials: new CredentialCache(options.credentials),
     signer: new Signer({ region, service, scheme }),
     signsPayload: options.signsPayload ?? !address.isSecure,
+    sha256: options.sha256 ?? sha256Hex,
     window: new Window(concurrentCreates),
     hedges: new Hedges({
       percent: options.hedgePercent ?? dialect.hedgePercent,

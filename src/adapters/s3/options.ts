@@ -1,6 +1,7 @@
 import type { Addressing } from './address.ts';
 import type { CredentialSource } from './credentials.ts';
 import type { DialectName } from './dialects.ts';
+import type { HashOf } from './payload-hash.ts';
 
 export interface S3BucketOptions {
   /** Names the bucket in errors, metrics and sets. */
@@ -22,6 +23,8 @@ export interface S3BucketOptions {
    * by default without TLS, and false with it, which finds such changes by itself.
    */
   readonly signsPayload?: boolean | undefined;
+  /** Hashes objects that are signed; in this thread by default. */
+  readonly sha256?: HashOf | undefined;
   /** Creations are refused with `BUCKET_REFUSED`, deletions `unknown`. False by default. */
   readonly readOnly?: boolean;
   /** Creations at work at once; more wait. 64 by default. */

@@ -340,6 +340,25 @@ describe('the way to the server', () => {
     expect(connections.size).toBeLessThanOrEqual(12);
   });
 
+  it.each<[string, Record<string, string>]>([
+    ['soon', {}],
+    ['before the server does', { 'keep-alive': 'timeout=3' }],
+  ])('is closed %s when idle', async (_, headers) => {
+    const keeping = await s3Fixture({}, { keepAliveMillis: 0 });
+    try {
+      const idle = await keeping.open();
+      keeping.server.faults.add({
+        fault: { kind: 'answer', status: 404, code: 'NoSuchKey', headers },
+      });
+      expect(await idle.readHead(KEY, 10)).toEqual({ kind: 'absent' });
+      expect(keeping.server.open.size).toBe(1);
+      // The server itself would keep it for ever.
+      await expect.poll(() => keeping.server.open.size, { timeout: 20_000 }).toBe(0);
+    } finally {
+      await keeping.dispose();
+    }
+  });
+
   it('narrows when the server has too much to do, and widens again', async () => {
     const wide = await fixture.open({ concurrentCreates: 8, hedgePercent: 0 });
     const slow: Fault = { kind: 'answer', status: 503, code: 'SlowDown' };

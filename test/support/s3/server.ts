@@ -21,6 +21,8 @@ export interface S3ServerOptions {
   readonly region?: string;
   /** Plain S3 by default. */
   readonly dialect?: TestDialect;
+  /** Idle connections are kept so long, which answers announce; 0: for ever, and unannounced. */
+  readonly keepAliveMillis?: number;
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
@@ -67,6 +69,7 @@ export class S3Server {
     this.#scheme = options.tls === undefined ? 'http' : 'https';
     this.#server =
       options.tls === undefined ? createPlainServer(serve) : createTlsServer(options.tls, serve);
+    this.#server.keepAliveTimeout = options.keepAliveMillis ?? 5_000;
     this.#server.on(
       options.tls === undefined ? 'connection' : 'secureConnection',
       (socket: Socket) => {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
@@ -91,6 +92,23 @@ describe('pooledCompute', () => {
     const answer = compute.checksums(bytes, Uint32Array.of(0, 9, 9, 18));
     expect(answer).toBeInstanceOf(Promise);
     expect(await answer).toEqual(Uint32Array.of(CHECK_VALUE, CHECK_VALUE));
+  });
+
+  it.each(['shared', 'own'] as const)('hashes %s memory, from its threshold on', async (memory) => {
+    const compute = open({ thresholdBytes: 18 });
+    const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+    const bytes = digits(memory, 3).subarray(4, 22);
+    const expected = hashOf(bytes);
+    expect(compute.sha256(bytes.subarray(1))).toBe(hashOf(bytes.subarray(1)));
+    const large = compute.sha256(digits(memory, 300));
+    const pooled = compute.sha256(bytes);
+    expect(pooled).toBeInstanceOf(Promise);
+    expect(await pooled).toBe(expected);
+    expect(await large).toBe(hashOf(digits('own', 300)));
+    // In a piece of memory that was larger before.
+    expect(await compute.sha256(bytes)).toBe(expected);
+    await compute.close();
+    expect(compute.sha256(bytes)).toBe(expected);
   });
 
   it('has a threshold by default', async () => {
