@@ -25,7 +25,7 @@ export async function s3Server(options: S3ServerOptions = {}): Promise<S3Server>
 }
 
 /** Buckets `a`, `b` and `c` of one server, as options. */
-export function bucketsOf({ endpoint }: S3Server, prefix = 'log'): string[] {
+export function bucketsOf({ endpoint }: Pick<S3Server, 'endpoint'>, prefix = 'log'): string[] {
   const urls = ['a', 'b', 'c'].map((name) => `s3://bucket-${name}/${prefix}`);
   return ['--s3', urls.join(','), '--endpoint', endpoint, '--region', TEST_REGION];
 }

@@ -3,9 +3,10 @@
  * everything is read back and compared with the acknowledgements, which the parent kept.
  */
 import type { RecoverySummary } from '../../engine/api.ts';
-import { ERROR_CODES, EngineError, type ErrorCode } from '../../lib/errors.ts';
+import { EngineError } from '../../lib/errors.ts';
 import type { Context } from '../context.ts';
 import { sparkline } from '../drawing.ts';
+import { errorOfChild } from '../load/child-failure.ts';
 import type { Report } from '../load/reports.ts';
 import { Tally } from '../load/tally.ts';
 import type { Verdict } from '../load/verifier.ts';
@@ -200,10 +201,8 @@ class Demo {
 
   async #failure(run: Run): Promise<EngineError> {
     const { exitCode, signal, stderr } = await run.writer.ended;
-    const { code, message } = run.failure ?? {};
-    if (typeof code === 'string' && code in ERROR_CODES && typeof message === 'string') {
-      return new EngineError(code as ErrorCode, message, { sideEffects: 'possible' });
-    }
+    const told = errorOfChild(run.failure);
+    if (told !== undefined) return told;
     return new EngineError('INTERNAL', 'a writer process ended early', {
       details: {
         exitCode: exitCode ?? undefined,

@@ -4,9 +4,9 @@
  */
 import { writeSync } from 'node:fs';
 import type { Engine, Stream, Ticket } from '../../engine/api.ts';
-import { toEngineError } from '../../lib/errors.ts';
 import { logTo } from '../context.ts';
 import { engineDoor } from '../door.ts';
+import { failureOf } from './child-failure.ts';
 import { loadCorpus, type Corpus } from './corpus.ts';
 import { encodeReport, type Report } from './reports.ts';
 import { buildSubmission, type Submission } from './submission.ts';
@@ -161,7 +161,7 @@ async function main(): Promise<void> {
   try {
     await write(JSON.parse(process.argv[2]!) as WriterConfig, reporter, stop.signal);
   } catch (error) {
-    reporter.report({ kind: 'failed', error: toEngineError(error).toJSON() });
+    reporter.report({ kind: 'failed', error: failureOf(error) });
     process.exitCode = 1;
   }
   reporter.flush();

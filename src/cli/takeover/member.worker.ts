@@ -9,6 +9,7 @@ import type { Log } from '../../ports/log.ts';
 import { logTo } from '../context.ts';
 import { LEASE_ENDED } from '../../../actors/star-observer.ts';
 import { engineDoor } from '../door.ts';
+import { failureOf } from '../load/child-failure.ts';
 import { loadCorpus } from '../load/corpus.ts';
 import { REPORT_FD } from '../load/writer-config.ts';
 import { PEER_TOKEN, type MemberConfig } from './member-config.ts';
@@ -90,7 +91,7 @@ async function main(): Promise<void> {
   try {
     await run(JSON.parse(process.argv[2]!) as MemberConfig, stop.signal);
   } catch (error) {
-    report({ kind: 'failed', error: toEngineError(error).toJSON() });
+    report({ kind: 'failed', error: failureOf(error) });
     process.exitCode = 1;
   }
   process.stdin.destroy();

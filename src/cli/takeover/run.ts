@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EngineError } from '../../lib/errors.ts';
 import type { Context } from '../context.ts';
+import { errorOfChild } from '../load/child-failure.ts';
 import { formatCount, formatMillis } from '../numbers.ts';
 import type { Output } from '../output.ts';
 import type { WriterOptions } from '../store.ts';
@@ -196,14 +197,13 @@ class Takeover {
 
   async #failure(member: Member): Promise<EngineError> {
     const { exitCode, signal, stderr } = await member.process.ended;
-    const { code, message } = member.failure ?? {};
+    const told = errorOfChild(member.failure);
+    if (told !== undefined) return told;
     return new EngineError('INTERNAL', 'a member ended early', {
       details: {
         star: member.star,
         exitCode: exitCode ?? undefined,
         signal: signal ?? undefined,
-        code: typeof code === 'string' ? code : undefined,
-        message: typeof message === 'string' ? message : undefined,
         stderr: stderr === '' ? undefined : stderr,
       },
       sideEffects: 'possible',
