@@ -16,6 +16,14 @@ const snippets = pageSnippets(readme);
 const printed: Record<string, string> = {
   'quick-start.ts': '0 one\n1 two\nnext: 2\n',
   'quick-start.mjs': '0 hello\n',
+  's3-servers.ts': [
+    'aws https://s3.eu-west-1.amazonaws.com',
+    'express https://s3express-usw2-az1.us-west-2.amazonaws.com',
+    'r2 https://0123456789abcdef.r2.cloudflarestorage.com',
+    'gcs https://storage.googleapis.com',
+    'minio https://minio.example:9000',
+    'rgw https://rgw-a.example\n',
+  ].join('\n'),
   'two-engines.ts': '0\n',
   'errors.ts': 'done\n',
 };
