@@ -4,14 +4,19 @@ import { access, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { checkDaemons } from './daemon.ts';
 
 const run = promisify(execFile);
 
 export interface Ceph {
   readonly libraries: string;
+  /** In Python. */
+  readonly adminProgram: string;
   readonly environment: NodeJS.ProcessEnv;
 }
 
+/** Without a network it tries for long. */
+const LIMITS = { timeout: 240_000, maxBuffer: 16 << 20 };
 /** Kept from run to run. */
 const FOLDER = process.env['ASTERLOG_SERVICES'] ?? join(tmpdir(), 'asterlog-services');
 
@@ -20,6 +25,7 @@ export async function cephPackages(): Promise<Ceph | { readonly reason: string }
   const root = join(FOLDER, 'ceph');
   const libraries = join(root, 'usr/lib/x86_64-linux-gnu');
   try {
+    await checkDaemons();
     const done = join(root, 'complete');
     if (!(await exists(done))) {
       await unpack(root);
@@ -30,6 +36,7 @@ export async function cephPackages(): Promise<Ceph | { readonly reason: string }
   }
   return {
     libraries,
+    adminProgram: join(root, 'usr/bin/ceph'),
     environment: {
       ...process.env,
       LD_LIBRARY_PATH: [
@@ -48,11 +55,11 @@ async function unpack(root: string): Promise<void> {
   const archives = join(FOLDER, 'archives');
   await mkdir(join(archives, 'partial'), { recursive: true });
   await mkdir(root, { recursive: true });
-  await run('apt-get', ['update', '-qq']);
+  await run('apt-get', ['update', '-qq'], LIMITS);
   const options = ['-y', '-qq', '--no-install-recommends', '--download-only'];
   const packages = ['radosgw', 'ceph-mon', 'ceph-osd'];
   const cache = ['-o', `Dir::Cache::archives=${archives}`];
-  await run('apt-get', ['install', ...options, ...cache, ...packages], { maxBuffer: 16 << 20 });
+  await run('apt-get', ['install', ...options, ...cache, ...packages], LIMITS);
   const files = (await readdir(archives)).filter((name) => name.endsWith('.deb'));
   for (const file of files) await run('dpkg', ['-x', join(archives, file), root]);
 }

@@ -44,13 +44,13 @@ async function startOnce(ceph: Ceph): Promise<CephZone> {
 export class CephZone {
   readonly credentials = CREDENTIALS;
   readonly endpoint: string;
-  readonly #ceph: Ceph;
+  readonly #packages: Ceph;
   readonly #place: ZonePlace;
   readonly #env: NodeJS.ProcessEnv;
   #daemons: Daemon[] = [];
 
   constructor(ceph: Ceph, place: ZonePlace) {
-    this.#ceph = ceph;
+    this.#packages = ceph;
     this.#place = place;
     this.#env = { ...ceph.environment, CEPH_CONF: this.#file('ceph.conf') };
     this.endpoint = `http://127.0.0.1:${gatewayPort(place)}`;
@@ -62,17 +62,17 @@ export class CephZone {
     const deadline = performance.now() + START_MILLIS;
     for (const name of ['mon', 'osd', 'rgw']) await mkdir(this.#file(name));
     await writeFile(this.#file('keyring'), '');
-    await writeFile(this.#file('ceph.conf'), configuration(this.#ceph, this.#place));
+    await writeFile(this.#file('ceph.conf'), configuration(this.#packages, this.#place));
     const monmap = this.#file('monmap');
     const address = `[v1:127.0.0.1:${monitorPort(this.#place)}]`;
     await this.#call('monmaptool', '--create', '--fsid', cluster, '--addv', 'a', address, monmap);
     const keyring = ['--keyring', this.#file('keyring')];
     await this.#call('ceph-mon', '-i', 'a', '--mkfs', '--monmap', monmap, ...keyring);
     this.#startMonitor();
-    await this.#until(deadline, () => this.#call('ceph', 'osd', 'new', store));
+    await this.#until(deadline, () => this.#admin('osd', 'new', store));
     await this.#call('ceph-osd', '-i', '0', '--mkfs', '--osd-uuid', store);
     const position = ['osd.0', '1.0', 'host=localhost', 'root=default'];
-    await this.#until(deadline, () => this.#call('ceph', 'osd', 'crush', 'add', ...position));
+    await this.#until(deadline, () => this.#admin('osd', 'crush', 'add', ...position));
     this.#startStore();
     await this.#startGateway(deadline);
     const { accessKeyId, secretAccessKey } = CREDENTIALS;
@@ -125,6 +125,11 @@ export class CephZone {
 
   #call(program: string, ...args: string[]) {
     return run(program, args, { env: this.#env, timeout: CALL_MILLIS });
+  }
+
+  /** By whatever Python there is: that of the system, or that of the packages where it has none. */
+  #admin(...args: string[]) {
+    return this.#call('python3', this.#packages.adminProgram, ...args);
   }
 
   #start(name: string, ...command: string[]): void {

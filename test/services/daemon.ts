@@ -1,7 +1,15 @@
 /** A server of another project as a child process that cannot outlive this one. */
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
 
 const OUTPUT_KEPT = 4_000;
+
+/** Rejects where no daemon can be started: without the tool that ties its life to ours. */
+export async function checkDaemons(): Promise<void> {
+  await run('setpriv', ['--version']);
+}
 
 export class Daemon {
   readonly name: string;

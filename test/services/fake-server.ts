@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { Daemon } from './daemon.ts';
+import { checkDaemons, Daemon } from './daemon.ts';
 import { freePorts } from './ports.ts';
 import { removeFolder, scratchFolder } from './scratch.ts';
 
@@ -19,18 +19,21 @@ const START_MILLIS = 60_000;
 /** Installs the package, apart from those of the product; tells why not, if that does not work. */
 export async function installFake(): Promise<{ readonly reason: string } | undefined> {
   try {
-    await access(PROGRAM);
-    return undefined;
-  } catch {
-    // Not yet there.
-  }
-  try {
+    await checkDaemons();
+    if (await isInstalled()) return undefined;
     const options = ['--prefix', FOLDER, '--ignore-scripts', '--no-fund', '--no-audit'];
     await run('npm', ['ci', ...options], { timeout: INSTALL_MILLIS });
     return undefined;
   } catch (error) {
     return { reason: String(error).split('\n').slice(0, 2).join(' ') };
   }
+}
+
+async function isInstalled(): Promise<boolean> {
+  return access(PROGRAM).then(
+    () => true,
+    () => false,
+  );
 }
 
 export interface FakeServer {

@@ -44,7 +44,7 @@ export class Members {
       buckets: 3,
       copies: 2,
       basin: 'default',
-      sessionTimeout: 3_000,
+      sessionTimeout: 10_000,
       closeTimeout: 60_000,
       star,
     };

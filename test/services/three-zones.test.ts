@@ -1,7 +1,7 @@
 /** Two engines in processes of their own over three Ceph zones, of which two are enough. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { cephPackages } from './ceph-packages.ts';
-import { isOfLeader, landLateUntil, type Late } from './late-put.ts';
+import { landLateUntil, type Late } from './late-put.ts';
 import { Members } from './members.ts';
 import { ThreeZones } from './three-zones.ts';
 import { deferred } from '../../src/lib/wait.ts';
@@ -35,7 +35,9 @@ describe.skipIf('reason' in ceph)(
         await members.served();
         await members.start('left');
         await members.served();
-        expect(await members.judge('kill of the leader')).toMatchObject({ detected: 1 });
+        const { detected, takeovers } = await members.judge('kill of the leader');
+        expect(detected).toBeGreaterThan(0);
+        expect(takeovers).toBeGreaterThan(0);
       });
     });
 
@@ -66,7 +68,7 @@ describe.skipIf('reason' in ceph)(
         const released = deferred<void>();
         const fault = { kind: 'hold', until: released.promise } as const;
         return {
-          begin: ({ faults }) => faults.add({ when: isOfLeader, fault }),
+          begin: ({ faults }, when) => faults.add({ when, fault }),
           isDue: ({ tailSwept }) => tailSwept,
           end: () => released.resolve(),
         };
