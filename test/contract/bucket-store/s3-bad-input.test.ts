@@ -1,5 +1,6 @@
 /** Settings that are wrong: one coded error, in time, that says which. */
 import { readFileSync } from 'node:fs';
+import { inspect } from 'node:util';
 import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { S3BucketOptions } from '../../../src/adapters/s3/bucket-store.ts';
@@ -7,6 +8,8 @@ import { S3Server } from '../../support/s3/server.ts';
 import { pattern } from './contract.ts';
 import { s3Fixture, type S3Fixture } from './s3-fixture.ts';
 
+const OTHER_SECRET = 'another-secret-of-the-test';
+const OTHER_TOKEN = 'another-token-of-the-test';
 const DEADLINE_MILLIS = 10_000;
 const pem = (name: string): string =>
   readFileSync(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url), 'utf8');
@@ -30,48 +33,70 @@ async function outcomesOf(
   return outcomes;
 }
 
+const credentials = (accessKeyId: string, secretAccessKey: string) => async () => ({
+  accessKeyId,
+  secretAccessKey,
+});
+const SETTINGS: readonly [string, (server: S3Server) => Partial<S3BucketOptions>, object][] = [
+  [
+    'access key',
+    () => ({ credentials: credentials('AKOTHER', OTHER_SECRET) }),
+    { setting: 'accessKeyId' },
+  ],
+  [
+    'secret',
+    () => ({ credentials: credentials('AKTEST', OTHER_SECRET) }),
+    { setting: 'secretAccessKey' },
+  ],
+  [
+    'session token',
+    ({ credentials }) => ({
+      credentials: async () => ({ ...credentials, sessionToken: OTHER_TOKEN }),
+    }),
+    { setting: 'sessionToken' },
+  ],
+  [
+    'source of credentials',
+    () => ({ credentials: () => Promise.reject(new Error(OTHER_SECRET)) }),
+    { setting: 'credentials' },
+  ],
+  ['bucket', () => ({ bucket: 'nowhere' }), { setting: 'bucket', s3Code: 'NoSuchBucket' }],
+  [
+    'region',
+    () => ({ region: 'eu-west-9' }),
+    { setting: 'region', region: 'eu-west-9', expected: 'test-region-1' },
+  ],
+];
+
 describe('a wrong setting', () => {
-  const credentials = (accessKeyId: string, secretAccessKey: string) => async () => ({
-    accessKeyId,
-    secretAccessKey,
+  it.each(SETTINGS)('%s is refused', async (_, options, details) => {
+    await expectRefused(await outcomesOf(options(server)), details);
   });
-  it.each<[string, (server: S3Server) => Partial<S3BucketOptions>, object]>([
-    [
-      'access key',
-      () => ({ credentials: credentials('AKOTHER', 's') }),
-      { setting: 'accessKeyId' },
-    ],
-    [
-      'secret',
-      () => ({ credentials: credentials('AKTEST', 'other') }),
-      { setting: 'secretAccessKey' },
-    ],
-    [
-      'session token',
-      ({ credentials }) => ({
-        credentials: async () => ({ ...credentials, sessionToken: 'other' }),
-      }),
-      { setting: 'sessionToken' },
-    ],
-    [
-      'source of credentials',
-      () => ({ credentials: () => Promise.reject(new Error('none')) }),
-      { setting: 'credentials' },
-    ],
-    ['bucket', () => ({ bucket: 'nowhere' }), { setting: 'bucket', s3Code: 'NoSuchBucket' }],
-    [
-      'region',
-      () => ({ region: 'eu-west-9' }),
-      { setting: 'region', region: 'eu-west-9', expected: 'test-region-1' },
-    ],
-  ])('%s is refused', async (_, options, details) => {
-    for (const outcome of await outcomesOf(options(server))) {
+
+  it.each(SETTINGS)('%s is refused over TLS', async (_, options, details) => {
+    await fixture.dispose();
+    const tls = { key: pem('key'), cert: pem('cert') };
+    fixture = await s3Fixture({ timeoutMillis: DEADLINE_MILLIS, ca: tls.cert }, { tls });
+    server = fixture.server;
+    await expectRefused(await outcomesOf(options(server)), details);
+  });
+
+  async function expectRefused(
+    outcomes: readonly { readonly kind: string }[],
+    details: object,
+  ): Promise<void> {
+    const { secretAccessKey } = server.credentials;
+    for (const outcome of outcomes) {
       expect(outcome).toMatchObject({
         kind: 'refused',
         cause: { code: 'BUCKET_REFUSED', details },
       });
+      const text = inspect(outcome, { depth: 20, showHidden: true });
+      for (const secret of [secretAccessKey, OTHER_SECRET, OTHER_TOKEN, 'Signature=']) {
+        expect(text).not.toContain(secret);
+      }
     }
-  });
+  }
 
   it('port leaves it open and names the endpoint', async () => {
     const closed = await S3Server.start();

@@ -267,6 +267,15 @@ describe('reading', () => {
     expect(await store.readRange('empty/1', 5, 6)).toMatchObject({ kind: 'found', sizeBytes: 0 });
   });
 
+  it('gives up an answer that stops in the middle, and its connection', async () => {
+    const patient = await fixture.open({ timeoutMillis: 500 });
+    once({ kind: 'trickle' }, isGet);
+    expectUnknown(await patient.readHead(KEY, 1_000), 'BUCKET_UNAVAILABLE');
+    const { connection } = server.requestsFor(KEY)[0]!;
+    await expect.poll(() => server.open.has(connection), { timeout: 20_000 }).toBe(false);
+    expect(bytesOf(await patient.readHead(KEY, 10))).toEqual(BODY.slice(0, 10));
+  });
+
   it('gives up an answer that does not end', async () => {
     once({ kind: 'answer', status: 500, body: 'x'.repeat(4 << 20) }, isGet);
     expect((await store.readHead(KEY, 10)).kind).toBe('unknown');

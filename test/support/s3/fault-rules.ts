@@ -43,6 +43,8 @@ export type Fault =
   | ({ readonly kind: 'answer'; readonly commit?: boolean } & ScriptedAnswer)
   /** Half of the answer's body, then the end of the connection. */
   | { readonly kind: 'truncate' }
+  /** Half of the answer's body, and then nothing. */
+  | { readonly kind: 'trickle' }
   /** One byte of what is sent is another. */
   | { readonly kind: 'corrupt' }
   /** An answer before the body of the request was read. */

@@ -133,7 +133,11 @@ export class S3Server {
     if (done === 'reset') request.socket.destroy();
     if (typeof done !== 'object') return;
     seen.status = done.status;
-    const shape = { isHalf: fault?.kind === 'truncate', isWrong: fault?.kind === 'corrupt' };
+    const shape = {
+      isHalf: fault?.kind === 'truncate' || fault?.kind === 'trickle',
+      staysOpen: fault?.kind === 'trickle',
+      isWrong: fault?.kind === 'corrupt',
+    };
     if (this.clockOffMillis !== 0) {
       response.setHeader('date', new Date(Date.now() + this.clockOffMillis).toUTCString());
     }
@@ -245,7 +249,11 @@ function scripted({ status, code, more = '', body, headers = {} }: ScriptedAnswe
 function send(
   response: ServerResponse,
   { status, headers, body }: Answer,
-  { isHalf = false, isWrong = false }: { readonly isHalf?: boolean; readonly isWrong?: boolean },
+  {
+    isHalf = false,
+    staysOpen = false,
+    isWrong = false,
+  }: { readonly isHalf?: boolean; readonly staysOpen?: boolean; readonly isWrong?: boolean },
 ): void {
   const hasBody = status !== 204 && status !== 304;
   response.writeHead(status, {
@@ -254,7 +262,9 @@ function send(
     ...(hasBody ? { 'content-length': body.byteLength } : {}),
   });
   if (isHalf) {
-    response.write(body.subarray(0, body.byteLength >> 1), () => response.socket?.destroy());
+    response.write(body.subarray(0, body.byteLength >> 1), () => {
+      if (!staysOpen) response.socket?.destroy();
+    });
     return;
   }
   const sent = isWrong ? Buffer.from(body) : body;
