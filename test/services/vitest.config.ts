@@ -5,7 +5,7 @@ export default defineConfig({
   test: {
     name: 'services',
     include: ['test/services/**/*.test.ts'],
-    testTimeout: 600_000,
+    testTimeout: 300_000,
     hookTimeout: 120_000,
     pool: 'forks',
     fileParallelism: false,
