@@ -29,8 +29,9 @@ export class CreateLog {
     return performance.now();
   }
 
-  end(create: Omit<RecordedCreate, 'endedAt'>): void {
-    this.creates.push({ ...create, endedAt: performance.now() });
+  /** @param create - undefined: it is not known to be stored, and will be tried again. */
+  end(create: Omit<RecordedCreate, 'endedAt'> | undefined): void {
+    if (create !== undefined) this.creates.push({ ...create, endedAt: performance.now() });
     if (--this.#underWay > 0) return;
     this.#onIdle?.();
     this.#onIdle = undefined;
@@ -67,9 +68,9 @@ class RecordingBucket implements BucketStore {
     const sizeBytes = bytes.byteLength;
     const startedAt = this.#log.begin();
     const outcome = await this.#store.createOnly(key, bytes, options);
-    this.#log.end({ bucket: this.#bucket, key, sizeBytes, startedAt });
     const isStored = outcome.kind === 'created' || outcome.kind === 'exists';
-    if (!isStored) throw new Error(`a creation answered ${outcome.kind}`);
+    this.#log.end(isStored ? { bucket: this.#bucket, key, sizeBytes, startedAt } : undefined);
+    if (outcome.kind === 'refused') throw outcome.cause;
     return outcome;
   }
 

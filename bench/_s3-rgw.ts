@@ -19,11 +19,16 @@ export async function rgwRows(workspace: Workspace, scale: Scale): Promise<Row[]
   }
   const zone = await startCephZone(ceph);
   try {
-    for (const bucket of THREE_BUCKETS.buckets) await s3Request(zone, 'PUT', `/${bucket}`);
     const place = { endpoint: zone.endpoint, ...zone.credentials };
     const rows: Row[] = [];
-    for (const shape of [ONE_BUCKET, THREE_BUCKETS]) {
+    for (const { buckets, copyQuorum } of [ONE_BUCKET, THREE_BUCKETS]) {
       for (const flightBytes of FLIGHT_BYTES) {
+        // Nothing is forgotten here: what an engine finds must not be of the one before.
+        const shape = {
+          buckets: buckets.map((name) => `${name}-k${buckets.length}-${flightBytes}`),
+          copyQuorum,
+        };
+        for (const bucket of shape.buckets) await s3Request(zone, 'PUT', `/${bucket}`);
         const cell = { shape, recordBytes: RECORD_BYTES, flightBytes, serviceMillis: 0 };
         rows.push(...(await cellRows(workspace, undefined, place, cell, scale)));
       }

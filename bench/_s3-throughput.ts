@@ -98,7 +98,8 @@ export async function cellRows(
   try {
     return await new Rounds(cell, sink, engine, loops).measure(scale);
   } finally {
-    await Promise.all([engine, ...loops.values()].map((each) => each.close()));
+    // What went wrong before is what is to be told.
+    await Promise.allSettled([engine, ...loops.values()].map((each) => each.close()));
   }
 }
 
