@@ -31,6 +31,8 @@ export interface Scale {
   readonly seconds: number;
   /** For connections, memory and compilers, which know most of it from the rows before. */
   readonly warmUpFlights: number;
+  /** Memory that the engine touches for the first time costs more than all that it does with it. */
+  readonly fillsPool: boolean;
 }
 
 export const SLOW_SHARE = 0.01;
@@ -89,7 +91,7 @@ export async function cellRows(
   const engine = await openS3Engine(workspace, place, shape, {
     flightBytes,
     window: WINDOW,
-    poolBytes: Math.max(POOL_BYTES_MIN, WINDOWS_IN_MEMORY * WINDOW * flightBytes),
+    poolBytes: poolBytesOf(cell),
   });
   const common = { ...place, ...shape, concurrency: WINDOW };
   const loops = new Map<Floor, BareLoop>();
@@ -101,6 +103,10 @@ export async function cellRows(
     // What went wrong before is what is to be told.
     await Promise.allSettled([engine, ...loops.values()].map((each) => each.close()));
   }
+}
+
+function poolBytesOf({ flightBytes }: Cell): number {
+  return Math.max(POOL_BYTES_MIN, WINDOWS_IN_MEMORY * WINDOW * flightBytes);
 }
 
 class Rounds {
@@ -127,13 +133,14 @@ class Rounds {
     this.#loops = loops;
   }
 
-  async measure({ rounds, seconds, warmUpFlights }: Scale): Promise<Row[]> {
-    const warmUpBatches = Math.ceil((warmUpFlights * this.#cell.flightBytes) / this.#batchBytes);
+  async measure({ rounds, seconds, warmUpFlights, fillsPool }: Scale): Promise<Row[]> {
+    if (fillsPool) await this.#appends((1.1 * poolBytesOf(this.#cell)) / this.#batchBytes);
+    const warmUpBatches = (warmUpFlights * this.#cell.flightBytes) / this.#batchBytes;
     const { rate } = await this.#appends(
       Math.min(warmUpBatches, WARM_UP_BYTES_MAX / this.#batchBytes),
     );
     await this.#floorTurns();
-    const batches = Math.ceil((rate * seconds * 1e6) / this.#batchBytes);
+    const batches = (rate * seconds * 1e6) / this.#batchBytes;
     this.#puts = this.#payloadBytes = 0;
     this.#sinkBusy = [];
     this.#floorMillis.length = this.#ackMillis.length = 0;
@@ -158,7 +165,8 @@ class Rounds {
     return this.#batchRecords * this.#cell.recordBytes;
   }
 
-  async #appends(batches: number): Promise<Turn> {
+  async #appends(wanted: number): Promise<Turn> {
+    const batches = Math.ceil(wanted);
     const { log, streams } = this.#engine;
     log.clear();
     const before = await this.#sink?.report();

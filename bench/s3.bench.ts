@@ -20,10 +20,10 @@ const wantsRgw = process.argv.includes('--rgw');
 const KIB = 1 << 10;
 
 const SCALE: Scale = smoke
-  ? { rounds: 1, seconds: 0.05, warmUpFlights: 8 }
-  : { rounds: 7, seconds: 0.25, warmUpFlights: 300 };
+  ? { rounds: 1, seconds: 0.05, warmUpFlights: 8, fillsPool: false }
+  : { rounds: 7, seconds: 0.25, warmUpFlights: 300, fillsPool: true };
 /** Short turns: the zone keeps everything in 2 GB of memory. */
-const RGW_SCALE: Scale = { rounds: 7, seconds: 0.15, warmUpFlights: 16 };
+const RGW_SCALE: Scale = { rounds: 7, seconds: 0.15, warmUpFlights: 16, fillsPool: false };
 const LATENCY_SCALE: LatencyScale = smoke
   ? { rounds: 1, seconds: 0.2 }
   : { rounds: 7, seconds: 0.7 };
