@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { configuration, gatewayPort, monitorPort, PORTS, type ZonePlace } from './ceph-config.ts';
-import type { Ceph } from './ceph-packages.ts';
+import { cephPackages, type Ceph } from './ceph-packages.ts';
 import { Daemon } from './daemon.ts';
 import { freePorts } from './ports.ts';
 import { removeFolder, scratchFolder } from './scratch.ts';
 
 const run = promisify(execFile);
 
-const START_MILLIS = 120_000;
+const START_MILLIS = 60_000;
 const CALL_MILLIS = 30_000;
 const CREDENTIALS = { accessKeyId: 'test', secretAccessKey: 'testtesttest' };
 
@@ -24,6 +24,20 @@ export async function startCephZone(ceph: Ceph): Promise<CephZone> {
   } catch (error) {
     console.log(`a Ceph zone did not start, a second try follows: ${String(error)}`);
     return await startOnce(ceph);
+  }
+}
+
+/** What `start` makes of the packages, or why it cannot be had; the logs are printed then. */
+export async function whereCephRuns<T>(
+  start: (ceph: Ceph) => Promise<T>,
+): Promise<T | { readonly reason: string }> {
+  const ceph = await cephPackages();
+  if ('reason' in ceph) return { reason: `no packages of Ceph: ${ceph.reason}` };
+  try {
+    return await start(ceph);
+  } catch (error) {
+    console.log(`Ceph does not run here: ${String(error)}`);
+    return { reason: `Ceph does not run here: ${String(error).split('\n', 1)[0]!}` };
   }
 }
 

@@ -2,16 +2,14 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { S3BucketStore } from '../../src/adapters/s3/bucket-store.ts';
 import { bucketStoreContract, type BucketFixture } from '../contract/bucket-store/contract.ts';
-import { cephPackages } from './ceph-packages.ts';
-import { startCephZone, type CephZone } from './ceph-zone.ts';
+import { startCephZone, whereCephRuns, type CephZone } from './ceph-zone.ts';
 import { s3Request } from './s3-request.ts';
 
-const ceph = await cephPackages();
+const zone = await whereCephRuns(startCephZone);
 
-if ('reason' in ceph) {
-  it.skip(`the packages of Ceph cannot be had: ${ceph.reason}`, () => undefined);
+if ('reason' in zone) {
+  it.skip(zone.reason, () => undefined);
 } else {
-  const zone = await startCephZone(ceph);
   afterAll(() => zone.stop());
   onZone(zone);
 }
