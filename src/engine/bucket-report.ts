@@ -45,11 +45,14 @@ export function warning(check: CheckName, found: string, error: EngineError): Bu
   return { check, verdict: 'warning', found, error };
 }
 
+/** A call that was given up says so; where the time was over, its cause says that. */
+export function reasonOf(error: EngineError): EngineError {
+  return error.code === 'ABORTED' && EngineError.is(error.cause) ? error.cause : error;
+}
+
 /** What may pass by itself is unknown; anything else is refused. */
 export function failed(check: CheckName, given: EngineError): BucketCheck {
-  // A call that was given up says so; its cause says that the time was over.
-  const isLate = given.code === 'ABORTED' && EngineError.is(given.cause);
-  const error = isLate ? (given.cause as EngineError) : given;
+  const error = reasonOf(given);
   const mayPass = error.retryable || error.kind === 'cancelled';
   return { check, verdict: mayPass ? 'unknown' : 'refused', found: error.summary, error };
 }

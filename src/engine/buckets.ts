@@ -6,7 +6,7 @@ import { DirectoryBucketStore } from '../adapters/directory/bucket-store.ts';
 import { systemClock } from '../adapters/system/clock.ts';
 import { systemProcesses } from '../adapters/system/processes.ts';
 import { systemRandom } from '../adapters/system/random.ts';
-import { rowOf, skipped, type BucketCheck, type BucketReport } from './bucket-report.ts';
+import { reasonOf, rowOf, skipped, type BucketCheck, type BucketReport } from './bucket-report.ts';
 import type { Components, DirectoryComponents } from './components.ts';
 import { identityRow, registeredSets } from './identity-check.ts';
 import { lookAtS3, placeOfS3, speaksPlainS3, type S3CheckOptions } from './s3-check.ts';
@@ -111,8 +111,8 @@ export async function initBuckets(
     const done = await init().then(
       (outcome) => ({ ...bucket, outcome }),
       (error: unknown) => {
-        if (EngineError.is(error)) return { ...bucket, outcome: 'failed' as const, error };
-        throw error;
+        if (!EngineError.is(error)) throw error;
+        return { ...bucket, outcome: 'failed' as const, error: reasonOf(error) };
       },
     );
     onBucket(done);

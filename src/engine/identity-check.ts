@@ -6,7 +6,7 @@ import { LmdbMetastore } from '../adapters/lmdb/metastore.ts';
 import type { BucketStore, CallOptions } from '../ports/bucket-store.ts';
 import { setKey } from '../protocol/keys.ts';
 import { parseRecordValue, setRecord, type SetRecord } from '../protocol/records.ts';
-import { ok, rowOf, warning, type BucketCheck } from './bucket-report.ts';
+import { failed, ok, rowOf, warning, type BucketCheck } from './bucket-report.ts';
 import { isPresent } from './stores.ts';
 
 const IDENTITIES = identityKey('x').slice(0, -1);
@@ -42,9 +42,8 @@ export async function identityRow(
 /** A bucket of nobody, or of somebody whose metastore is elsewhere. */
 async function unclaimedRow(store: BucketStore, options: CallOptions): Promise<BucketCheck> {
   const page = await store.list(IDENTITIES, { ...options, limit: 1 });
-  if (page.kind !== 'listed' || page.keys.length === 0) {
-    return ok('identity', 'none yet: the first open writes it');
-  }
+  if (page.kind !== 'listed') return failed('identity', page.cause);
+  if (page.keys.length === 0) return ok('identity', 'none yet: the first open writes it');
   const summary = 'bucket holds an identity of a set that this metastore does not have';
   const details = { setting: 'metastore', bucket: store.name };
   return warning(

@@ -1,4 +1,5 @@
 /** What somebody can do about a bucket that is not as it must be. */
+import type { CheckName } from '../../engine/bucket-report.ts';
 import type { EngineError } from '../../lib/errors.ts';
 
 const ADVICE: Readonly<Record<string, string>> = {
@@ -16,7 +17,8 @@ const ADVICE: Readonly<Record<string, string>> = {
   metastore: 'use the metastore that this data belongs to, or another prefix',
 };
 
-export function adviceFor(error: EngineError): string {
+/** @param check - the row of a check that failed with it. */
+export function adviceFor(error: EngineError, check?: CheckName): string {
   const { setting, permission, expected, package: name } = error.details;
   if (error.code === 'BUCKET_IDENTITY' && setting === undefined) {
     return 'find out what was wiped or replaced; configure a new bucket under a new name';
@@ -34,7 +36,10 @@ export function adviceFor(error: EngineError): string {
         : 'create it: asterlog buckets init';
     case undefined:
       if (name !== undefined) return `npm install ${String(name)}`;
-      return error.retryable ? 'try again' : 'use a server that keeps If-None-Match: *';
+      if (error.retryable || error.kind === 'cancelled') return 'try again';
+      return check === 'condition' && error.code === 'BUCKET_REFUSED'
+        ? 'use a server that keeps If-None-Match: *'
+        : 'look at the server, and at what the message names';
     default:
       return ADVICE[String(setting)] ?? 'look at the settings';
   }

@@ -1,5 +1,5 @@
 /** Reports on buckets as documents and as tables. */
-import type { BucketCheck, BucketReport } from '../../engine/bucket-report.ts';
+import type { BucketCheck, BucketReport, CheckName } from '../../engine/bucket-report.ts';
 import type { BucketInit } from '../../engine/buckets.ts';
 import type { EngineError } from '../../lib/errors.ts';
 import { table, type Paint } from '../drawing.ts';
@@ -14,9 +14,9 @@ export function failuresOf(reports: readonly BucketReport[]): EngineError[] {
   );
 }
 
-const withAdvice = (error: EngineError): object => ({
+const withAdvice = (error: EngineError, check?: CheckName): object => ({
   ...error.toJSON(),
-  advice: adviceFor(error),
+  advice: adviceFor(error, check),
 });
 
 export function bucketsDocument(reports: readonly BucketReport[]): object {
@@ -28,7 +28,7 @@ export function bucketsDocument(reports: readonly BucketReport[]): object {
       ok: failuresOf([{ name, place, checks }]).length === 0,
       checks: checks.map(({ error, ...row }) => ({
         ...row,
-        ...(error === undefined ? {} : { error: withAdvice(error) }),
+        ...(error === undefined ? {} : { error: withAdvice(error, row.check) }),
       })),
     })),
   };
@@ -48,7 +48,7 @@ export function bucketsLines(reports: readonly BucketReport[], paint: Paint): st
       if (error === undefined) return [];
       const text = `${name} ${check}: ${error.code} ${error.message}`;
       const painted = verdict === 'warning' ? paint.warn(text) : paint.bad(text);
-      return ['', painted, `  ${adviceFor(error)}`];
+      return ['', painted, `  ${adviceFor(error, check)}`];
     }),
   );
   const failures = failuresOf(reports).length;

@@ -233,6 +233,14 @@ describe('a check of a bucket on S3', () => {
     });
   });
 
+  it('does not take a bucket that cannot be listed for one without an identity', async () => {
+    server.faults.add({
+      when: ({ query }) => query.get('prefix')?.startsWith('db/identity/') === true,
+      fault: { kind: 'answer', status: 500, code: 'InternalError' },
+    });
+    expect(verdictsOf(await checksOf())).toEqual({ ...ALL_OK, identity: 'unknown' });
+  });
+
   it('ends when its time is over', async () => {
     server.faults.add({ fault: { kind: 'stall' } });
     const [report] = await checkBuckets(components(), { timeoutMillis: 300 });
@@ -301,6 +309,14 @@ describe('making buckets on S3', () => {
     spoil(server);
     const [made] = await initBuckets(components(['bucket-x']));
     expect(made).toMatchObject({ outcome: 'failed', error: { code: 'BUCKET_REFUSED', details } });
+  });
+});
+
+describe('making buckets on a server that is silent', () => {
+  it('ends with the deadline, not as if somebody had given it up', async () => {
+    server.faults.add({ fault: { kind: 'stall' } });
+    const [made] = await initBuckets(components(), { timeoutMillis: 300 });
+    expect(made).toMatchObject({ outcome: 'failed', error: { code: 'DEADLINE_EXCEEDED' } });
   });
 });
 
