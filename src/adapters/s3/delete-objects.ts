@@ -2,7 +2,15 @@ import { createHash } from 'node:crypto';
 import type { DeleteOutcome } from '../../ports/bucket-store.ts';
 import type { Call } from '../calls/calls.ts';
 import { ERROR_BYTES_MAX, send, siteOf, type BucketContext } from './context.ts';
-import { networkFailure, oddReply, replyFailure, s3CodeOf, textOf } from './failure.ts';
+import type { Reply } from './exchange.ts';
+import {
+  networkFailure,
+  oddReply,
+  replyFailure,
+  s3CodeOf,
+  textOf,
+  type FailureSite,
+} from './failure.ts';
 import { canonicalQuery, sha256Hex } from './sigv4.ts';
 import { escapeXml, xmlElements, xmlText } from './xml.ts';
 
@@ -82,15 +90,30 @@ async function deleteBatch(
       const { cause } = replyFailure(reply, site);
       return names.map(() => ({ kind: 'unknown', cause }));
     }
-    const deleted = new Set(
-      xmlElements(textOf(reply), 'Deleted').map((entry) => xmlText(entry, 'Key')),
-    );
-    const odd = oddReply(reply, site);
-    return names.map((name) =>
-      deleted.has(name) ? DELETED : { kind: 'unknown', cause: odd.cause },
-    );
+    return outcomesIn(reply, names, site);
   } catch (error) {
     const { cause } = networkFailure(error, site);
     return names.map(() => ({ kind: 'unknown', cause }));
   }
+}
+
+/** An answer with a good status tells for each key what became of it, and why not. */
+function outcomesIn(reply: Reply, names: readonly string[], site: FailureSite): DeleteOutcome[] {
+  const xml = textOf(reply);
+  const outcomes = new Map<string | undefined, DeleteOutcome>();
+  for (const entry of xmlElements(xml, 'Deleted')) outcomes.set(xmlText(entry, 'Key'), DELETED);
+  for (const entry of xmlElements(xml, 'Error')) {
+    outcomes.set(xmlText(entry, 'Key'), refusalIn(entry, reply, site));
+  }
+  const { cause } = oddReply(reply, site);
+  return names.map((name) => outcomes.get(name) ?? { kind: 'unknown', cause });
+}
+
+/** It means what an answer with this error alone means. */
+function refusalIn(entry: string, reply: Reply, site: FailureSite): DeleteOutcome {
+  const single: Reply = { ...reply, body: Buffer.from(entry) };
+  const code = s3CodeOf(single);
+  if (code === 'NoSuchKey') return { kind: 'absent' };
+  const status = code === 'SlowDown' ? 503 : reply.status;
+  return { kind: 'unknown', cause: replyFailure({ ...single, status }, site).cause };
 }

@@ -171,6 +171,7 @@ describe('the probe', () => {
   it.each([
     ['s3:PutObject', 's3:PutObject'],
     ['s3:GetObject', 's3:GetObject and s3:ListBucket'],
+    ['s3:DeleteObject', 's3:DeleteObject'],
     ['s3:DeleteObjects', 's3:DeleteObject'],
     ['s3:GetBucketVersioning', 's3:GetBucketVersioning'],
     ['s3:GetLifecycleConfiguration', 's3:GetLifecycleConfiguration'],

@@ -302,6 +302,37 @@ describe('deletions and lists', () => {
     once({ kind: 'truncate' }, () => true);
     expect((await store.list('')).kind).toBe('unknown');
   });
+
+  it('name for each key of a batch why it stays', async () => {
+    const keys = ['a/1', 'a/2', 'a/3'];
+    for (const key of keys) await store.createOnly(key, BODY);
+    server.denied.add('s3:DeleteObject a/2');
+    const outcomes = await store.deleteMany(keys);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['deleted', 'unknown', 'deleted']);
+    const { code, details, retryable } = causeOf(outcomes[1]!);
+    expect({ code, retryable }).toEqual({ code: 'BUCKET_REFUSED', retryable: false });
+    expect(details).toMatchObject({ setting: 'permission', permission: 's3:DeleteObject' });
+    expect([...server.bucket().objects.keys()]).toEqual(['a/2']);
+  });
+
+  it.each([
+    ['SlowDown', 'unknown', 'bucket asks for fewer requests'],
+    ['InternalError', 'unknown', 'bucket failed'],
+    ['NoSuchKey', 'absent', ''],
+  ])('read %s of one key as the answer to one deletion', async (s3Code, kind, summary) => {
+    const entry = `<Error><Key>a/1</Key><Code>${s3Code}</Code></Error>`;
+    once(
+      { kind: 'answer', status: 200, body: `<DeleteResult>${entry}</DeleteResult>` },
+      () => true,
+    );
+    const [outcome] = await store.deleteMany(['a/1']);
+    expect(outcome!.kind).toBe(kind);
+    if (kind === 'unknown') {
+      const { message, details, retryable } = causeOf(outcome!);
+      expect(message).toContain(summary);
+      expect({ s3Code: details['s3Code'], retryable }).toEqual({ s3Code, retryable: true });
+    }
+  });
 });
 
 describe('credentials', () => {

@@ -31,7 +31,7 @@ export async function answerOf(world: World, seen: SeenRequest, body: Buffer): P
   const bucket = world.buckets.get(seen.bucket);
   const operation = operationOf(seen);
   if (operation === undefined) return problem(501, 'NotImplemented');
-  if (world.denied.has(operation)) return problem(403, 'AccessDenied');
+  if (isDenied(world, operation, seen.key)) return problem(403, 'AccessDenied');
   if (operation === 's3:CreateBucket') {
     if (bucket !== undefined) return problem(409, 'BucketAlreadyOwnedByYou');
     world.buckets.set(seen.bucket, new TestBucket());
@@ -41,10 +41,20 @@ export async function answerOf(world: World, seen: SeenRequest, body: Buffer): P
   if (operation === 's3:HeadBucket') {
     return { status: 200, headers: { 'x-amz-bucket-region': world.region }, body: NOTHING };
   }
-  return OPERATIONS[operation](bucket, seen, body);
+  return OPERATIONS[operation](bucket, seen, body, world);
 }
 
-type Operation = (bucket: TestBucket, seen: SeenRequest, body: Buffer) => Answer | Promise<Answer>;
+/** An operation is denied for all keys, or for one. */
+function isDenied({ denied }: World, operation: string, key: string): boolean {
+  return denied.has(operation) || denied.has(`${operation} ${key}`);
+}
+
+type Operation = (
+  bucket: TestBucket,
+  seen: SeenRequest,
+  body: Buffer,
+  world: World,
+) => Answer | Promise<Answer>;
 type OperationName = keyof typeof OPERATIONS | 's3:CreateBucket' | 's3:HeadBucket';
 
 function operationOf({ method, key, query }: SeenRequest): OperationName | undefined {
@@ -119,14 +129,26 @@ function getObject(bucket: TestBucket, { key, headers }: SeenRequest): Answer {
   return { status: 206, headers: { etag, 'content-range': contentRange }, body };
 }
 
-function deleteObjects(bucket: TestBucket, { headers }: SeenRequest, body: Buffer): Answer {
+/** Answers 200 also where some may not be deleted: each key has an entry of its own. */
+function deleteObjects(
+  bucket: TestBucket,
+  { headers }: SeenRequest,
+  body: Buffer,
+  world: World,
+): Answer {
   const digest = createHash('md5').update(body).digest('base64');
   if (headers['content-md5'] === undefined) return problem(400, 'InvalidRequest');
   if (headers['content-md5'] !== digest) return problem(400, 'BadDigest');
   const keys = [...body.toString().matchAll(/<Key>([^<]*)<\/Key>/g)].map(([, key]) => key!);
   if (keys.length === 0 || keys.length > 1_000) return problem(400, 'MalformedXML');
-  for (const key of keys) bucket.objects.delete(key);
-  return xml('DeleteResult', keys.map((key) => `<Deleted><Key>${key}</Key></Deleted>`).join(''));
+  const entries = keys.map((key) => {
+    if (isDenied(world, 's3:DeleteObject', key)) {
+      return `<Error><Key>${key}</Key><Code>AccessDenied</Code><Message>Access Denied</Message></Error>`;
+    }
+    bucket.objects.delete(key);
+    return `<Deleted><Key>${key}</Key></Deleted>`;
+  });
+  return xml('DeleteResult', entries.join(''));
 }
 
 function listObjects(bucket: TestBucket, { query }: SeenRequest): Answer {

@@ -37,7 +37,7 @@ export class S3Server {
   readonly faults = new FaultRules();
   readonly buckets = new Map<string, TestBucket>();
   readonly log: LoggedRequest[] = [];
-  /** Operations that the credentials may not do, `s3:PutObject` for one. */
+  /** What the credentials may not do: `s3:PutObject`, or `s3:PutObject a/1` for one key alone. */
   readonly denied = new Set<string>();
   region: string;
   readonly sessions = new Sessions();
