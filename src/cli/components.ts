@@ -9,6 +9,7 @@ type S3Input = Parameters<typeof s3Components>[0];
 
 const ROOT_DEFAULT = './data';
 const URL_SCHEME = 's3://';
+const ANY_URL = /^[a-z][a-z0-9+.-]*:\/\//i;
 /** Sixteen buckets with all their options are a few kilobytes. */
 const CONFIG_BYTES_MAX = 1 << 20;
 
@@ -41,6 +42,7 @@ export function s3ComponentsOf({
       metastore: { root: root ?? ROOT_DEFAULT },
     });
   }
+  if (ANY_URL.test(s3)) throw keysInUrl();
   for (const [option, value] of Object.entries({ endpoint, region })) {
     if (value === undefined) continue;
     throw refused('with a file of settings this stands in the file', { option, file: s3 });
@@ -54,6 +56,7 @@ function refuseAlone(option: string, value: string | undefined): void {
 
 /** `s3://bucket/prefix`, with or without a slash at its end. */
 function bucketOfUrl(url: string): S3Input['buckets'][number] {
+  if (/[@:]/.test(url.slice(URL_SCHEME.length))) throw keysInUrl();
   const match = /^s3:\/\/([^/]+)(?:\/(.*?)\/?)?$/.exec(url);
   if (match === null) {
     throw refused('buckets are s3://bucket or s3://bucket/prefix, with commas in between', {
@@ -64,10 +67,20 @@ function bucketOfUrl(url: string): S3Input['buckets'][number] {
   return { bucket: bucket!, prefix: prefix === '' ? '' : `${prefix}/` };
 }
 
+/** Not quoted: what stands there is likely a secret. */
+function keysInUrl(): EngineError {
+  const summary =
+    'a bucket is named by s3://bucket or s3://bucket/prefix: no keys and no host go there';
+  return refused(summary, { option: 's3' });
+}
+
 function s3ComponentsOfFile(file: string, root: string | undefined): S3Components {
   let text: string;
   try {
-    if (statSync(file).size > CONFIG_BYTES_MAX) {
+    const stats = statSync(file);
+    // Devices and pipes have no size that could be checked first.
+    if (!stats.isFile()) throw refused('the settings are no plain file', { option: 's3', file });
+    if (stats.size > CONFIG_BYTES_MAX) {
       throw refused('the file of settings is too long', { file, bytesMax: CONFIG_BYTES_MAX });
     }
     text = readFileSync(file, 'utf8');

@@ -82,10 +82,13 @@ export function addPlaceOptions(command: Command): Command {
   return addS3Options(
     command
       .addOption(
-        new Option(
-          '--root <dir>',
-          'data directory, of buckets on S3 the one of the metastore; default: ./data',
-        ).env('ASTERLOG_ROOT'),
+        fromEnvironment(
+          'ASTERLOG_ROOT',
+          new Option(
+            '--root <dir>',
+            'data directory, of buckets on S3 the one of the metastore; default: ./data',
+          ),
+        ),
       )
       .addOption(
         new Option('--buckets <count>', 'buckets in it, one directory each')
@@ -109,15 +112,21 @@ export function addStoreOptions(command: Command): Command {
 export function addS3Options(command: Command): Command {
   return command
     .addOption(
-      new Option(
-        '--s3 <file or urls>',
-        'buckets on S3: a JSON file of settings, or s3://bucket/prefix,s3://...',
-      )
-        .env('ASTERLOG_S3')
-        .conflicts('buckets'),
+      fromEnvironment(
+        'ASTERLOG_S3',
+        new Option(
+          '--s3 <file or urls>',
+          'buckets on S3: a JSON file of settings, or s3://bucket/prefix,s3://...',
+        ).conflicts('buckets'),
+      ),
     )
     .option('--endpoint <url>', 'with --s3 s3://...: the service; default: AWS')
     .option('--region <name>', 'with --s3 s3://...: what requests are signed for');
+}
+
+/** A variable that is empty counts as one that is not set. */
+function fromEnvironment(variable: string, option: Option): Option {
+  return process.env[variable] === '' ? option : option.env(variable);
 }
 
 export function addWriterOptions(command: Command): Command {

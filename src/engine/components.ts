@@ -109,16 +109,33 @@ export function bucketCountOf(components: Components): number {
 
 function parse<T extends v.GenericSchema>(schema: T, options: unknown): v.InferOutput<T> {
   const parsed = v.safeParse(schema, options);
-  if (!parsed.success) throw withoutSecrets(optionError('components', parsed.issues[0]));
+  if (!parsed.success) throw withoutSecrets(parsed.issues[0]);
   return parsed.output;
 }
 
-/** Options of which errors show the value. Any other may have got a secret by mistake. */
-const SHOWN =
-  /^components(?:\.buckets\.\d+)?\.(?:kind|id|root|path|name|bucket|prefix|region|addressing|caFile)$/;
+/**
+ * Options of which errors show the value: any text will do for them, so it is empty or far too long. Any
+ * other may have got a secret by mistake.
+ */
+const SHOWN = /^components(?:\.buckets\.\d+)?\.(?:kind|id|root|path|name|caFile)$/;
+/** What the name of an option looks like. Where somebody wrote a secret in its place, it hardly does. */
+const OPTION_NAME = /^[a-z]+(?:[A-Z][a-z]+){0,3}$/;
+const OPTION_NAME_MAX = 24;
 
-function withoutSecrets(error: EngineError): EngineError {
+function withoutSecrets(issue: v.BaseIssue<unknown>): EngineError {
+  const error = optionError('components', issue);
   const { option, value, problem, ...rest } = error.details;
+  const path = (issue.path ?? []).map(({ key }) => String(key));
+  const name = path.at(-1) ?? '';
+  const isName = name.length <= OPTION_NAME_MAX && OPTION_NAME.test(name);
+  if (issue.type === 'strict_object' && issue.expected === 'never' && !isName) {
+    return new EngineError(error.code, error.summary, {
+      details: {
+        option: ['components', ...path.slice(0, -1)].join('.'),
+        problem: 'it has something whose name is none of an option',
+      },
+    });
+  }
   if (typeof value !== 'string' || SHOWN.test(String(option))) return error;
   // The problem may quote what was received.
   const known = String(problem).replace(/ but received .*$/s, '');

@@ -21,17 +21,20 @@ function fromEnvironment(
   names: Extract<CredentialReference, { from: 'environment' }>,
 ): CredentialSource {
   return async () => ({
-    accessKeyId: needed(names.accessKeyId),
-    secretAccessKey: needed(names.secretAccessKey),
+    accessKeyId: needed('accessKeyId', names.accessKeyId),
+    secretAccessKey: needed('secretAccessKey', names.secretAccessKey),
     sessionToken: process.env[names.sessionToken] || undefined,
   });
 }
 
-function needed(variable: string): string {
+/** @param option - which names the variable. */
+function needed(option: 'accessKeyId' | 'secretAccessKey', variable: string): string {
   const value = process.env[variable];
   if (value !== undefined && value !== '') return value;
+  // Somebody may have written the secret itself where its variable is named.
+  const isShown = option === 'accessKeyId' || variable === 'AWS_SECRET_ACCESS_KEY';
   throw new EngineError('BUCKET_REFUSED', 'environment holds no credentials for the bucket', {
-    details: { setting: 'credentials', variable },
+    details: { setting: 'credentials', option, ...(isShown ? { variable } : {}) },
   });
 }
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { inspect } from 'node:util';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { componentsOf } from '../../../src/cli/components.ts';
 import { EngineError } from '../../../src/lib/errors.ts';
 import { runWith } from './support.ts';
@@ -58,6 +58,21 @@ describe('buckets on the command line', () => {
   });
 });
 
+describe('a variable that is empty', () => {
+  it.each(['ASTERLOG_S3', 'ASTERLOG_ROOT'])('%s counts as not set', async (name) => {
+    vi.stubEnv(name, '');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const args = ['buckets', 'init', '--dry-run', '--json', '--buckets', '2'];
+    const { code, stdout, stderr } = await runWith(args);
+    expect([code, stderr]).toEqual([0, '']);
+    const { buckets } = JSON.parse(stdout) as { buckets: { place: string }[] };
+    expect(buckets.map(({ place }) => place)).toEqual([
+      resolve('data/bucket-0'),
+      resolve('data/bucket-1'),
+    ]);
+  });
+});
+
 describe('wrong buckets on the command line', () => {
   const bucket = { bucket: 'one-bucket' };
   const inline = { accessKeyId: ACCESS_KEY, secretAccessKey: SECRET };
@@ -67,14 +82,29 @@ describe('wrong buckets on the command line', () => {
     ['a URL without a bucket', { s3: 's3://' }, { option: 's3' }],
     ['a list with something else', { s3: 's3://bucket,bucket-2' }, { option: 's3' }],
     ['a bucket twice', { s3: 's3://bucket/x,s3://bucket/x/' }, { value: 's3://bucket/x/' }],
-    ['a bad name', { s3: 's3://UPPER' }, { option: 'components.buckets.0.bucket', value: 'UPPER' }],
+    ['a bad name', { s3: 's3://UPPER' }, { option: 'components.buckets.0.bucket' }],
+    ['keys before a bucket', { s3: `s3://${ACCESS_KEY}:${SECRET}@bucket-a` }, { option: 's3' }],
+    ['a secret before a bucket', { s3: `s3://bucket-b,s3://${SECRET}@bucket-a` }, { option: 's3' }],
+    ['keys in another URL', { s3: `https://${ACCESS_KEY}:${SECRET}@host/b` }, { option: 's3' }],
+    ['a key as a bucket', { s3: `s3://${ACCESS_KEY}` }, { option: 'components.buckets.0.bucket' }],
+    [
+      'a secret as a prefix',
+      { s3: `s3://bucket-a/${SECRET}` },
+      { option: 'components.buckets.0.prefix' },
+    ],
+    [
+      'a secret as the region',
+      { s3: 's3://bucket-a', region: SECRET },
+      { option: 'components.region' },
+    ],
     [
       'a password in the endpoint',
       { s3: 's3://bucket', endpoint: `https://me:${SECRET}@host` },
       { option: 'components.endpoint' },
     ],
     ['no file', { s3: '/nonexistent.json' }, { file: '/nonexistent.json', systemCode: 'ENOENT' }],
-    ['a folder', { s3: tmpdir() }, { file: tmpdir(), systemCode: 'EISDIR' }],
+    ['a folder', { s3: tmpdir() }, { file: tmpdir() }],
+    ['a device without an end', { s3: '/dev/zero' }, { file: '/dev/zero' }],
     [
       '--region with a file',
       () => ({ s3: settingsFile({ buckets: [bucket] }), region: 'r' }),
@@ -107,6 +137,26 @@ describe('wrong buckets on the command line', () => {
       'a secret as an option of a bucket',
       () => ({ s3: settingsFile({ buckets: [{ ...bucket, password: SECRET }] }) }),
       { option: 'components.buckets.0.password' },
+    ],
+    [
+      'a secret as the name of an option',
+      () => ({ s3: settingsFile({ buckets: [bucket], [SECRET]: true }) }),
+      { option: 'components' },
+    ],
+    [
+      'a key as the name of an option of a bucket',
+      () => ({ s3: settingsFile({ buckets: [{ ...bucket, [ACCESS_KEY]: SECRET }] }) }),
+      { option: 'components.buckets.0' },
+    ],
+    [
+      'a secret as a bucket in a file',
+      () => ({ s3: settingsFile({ buckets: [{ bucket: SECRET, region: SECRET }] }) }),
+      { option: 'components.buckets.0.region' },
+    ],
+    [
+      'a secret as the addressing',
+      () => ({ s3: settingsFile({ buckets: [{ ...bucket, addressing: SECRET }] }) }),
+      { option: 'components.buckets.0.addressing' },
     ],
     [
       'keys in place of variables',
