@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
 import type { ReadOnlyEngine } from '../../engine/api.ts';
+import { EngineError } from '../../lib/errors.ts';
 import { addCommonOptions, outputOf, withReader } from '../context.ts';
 import type { CommonOptions, Context } from '../context.ts';
 import { table, type Paint } from '../drawing.ts';
-import { EXIT_CODES } from '../exit-codes.ts';
+import { EXIT_CODES, exitCodeOf } from '../exit-codes.ts';
 import { formatBytes, formatCount } from '../numbers.ts';
 import type { Output } from '../output.ts';
 import { errorDocument, errorLine } from '../output.ts';
@@ -16,7 +17,9 @@ type CheckOptions = StoreOptions & CommonOptions;
 
 const HELP = `
 Reads every record that a fence would keep, verifies its checksum, and checks that sequence numbers have
-no gaps and timestamps never decrease. Exit code ${EXIT_CODES.failed.code} tells that something is wrong.
+no gaps and timestamps never decrease. Exit code ${EXIT_CODES.failed.code} tells that something is wrong. Where buckets do not
+answer or refuse, it ends at the first stream that they keep from being read: then not all was looked at, and
+the exit code is that of the refusal.
 `;
 
 export function registerCheck(program: Command, context: Context): void {
@@ -34,20 +37,36 @@ async function check(context: Context, names: string[], options: CheckOptions): 
   const output = outputOf(context, options);
   const { signal } = context.shutdown;
   const reports: StreamReport[] = [];
+  let isComplete = true;
   await withReader(context, options, async (reader) => {
     const progress = new LiveBlock(output.err);
     const chosen = names.length === 0 ? allNames(reader, signal) : names;
     for await (const name of chosen) {
-      reports.push(await checkStream(reader, name, signal, progress));
-      if (signal.aborted) break;
+      const one = await checkStream(reader, name, signal, progress);
+      reports.push(one);
+      // Every other stream would wait as long for the same buckets.
+      isComplete = !isOutOfReach(one.failure);
+      if (signal.aborted || !isComplete) break;
     }
     progress.end();
   });
   // A run that was stopped has not seen everything, so it must not say that all is well.
   if (signal.aborted) return;
-  report(output, reports);
-  const ok = reports.every(({ problems, failure }) => problems === 0 && failure === undefined);
-  if (!ok) context.setExit(EXIT_CODES.failed.code);
+  report(output, reports, isComplete);
+  context.setExit(exitCodeOfReports(reports));
+}
+
+/** Buckets that cannot be asked say nothing of the data. */
+function isOutOfReach(failure: unknown): boolean {
+  if (!EngineError.is(failure)) return false;
+  return failure.code === 'BUCKET_REFUSED' || failure.code === 'BUCKET_UNAVAILABLE';
+}
+
+function exitCodeOfReports(reports: readonly StreamReport[]): number {
+  const failures = reports.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
+  const isDamaged = reports.some(({ problems }) => problems > 0);
+  if (isDamaged || !failures.every(isOutOfReach)) return EXIT_CODES.failed.code;
+  return failures.length === 0 ? EXIT_CODES.ok.code : exitCodeOf(failures[0]);
 }
 
 async function* allNames(reader: ReadOnlyEngine, signal: AbortSignal): AsyncGenerator<string> {
@@ -82,7 +101,7 @@ async function checkStream(
   return checked.report();
 }
 
-function report(output: Output, reports: readonly StreamReport[]): void {
+function report(output: Output, reports: readonly StreamReport[], isComplete: boolean): void {
   const total = (read: (one: StreamReport) => number): number =>
     reports.reduce((sum, one) => sum + read(one), 0);
   const failures = reports.filter(({ failure }) => failure !== undefined).length;
@@ -90,6 +109,7 @@ function report(output: Output, reports: readonly StreamReport[]): void {
   output.result(
     {
       ok: problems === 0,
+      complete: isComplete,
       records: total((one) => one.records),
       bytes: total((one) => one.bytes),
       problems,
@@ -109,6 +129,7 @@ function report(output: Output, reports: readonly StreamReport[]): void {
       problems === 0
         ? output.out.paint.good(`all is well: ${formatCount(total((one) => one.records))} records`)
         : output.out.paint.bad(`problems: ${formatCount(problems)}`),
+      ...(isComplete ? [] : ['not all was looked at: buckets do not answer']),
     ],
   );
 }

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { registeredSets } from '../../engine/identity-check.ts';
 import type { S3Components } from '../../engine/s3-components.ts';
 import { emptyS3, withinS3 } from '../../engine/s3-scratch.ts';
 import { placeOf, rootOf, s3ComponentsOf } from '../components.ts';
@@ -68,16 +69,31 @@ async function s3Place(options: PlaceOptions): Promise<DemoPlace> {
       text,
       leave: async () => {
         if (!removes) return `the data is in ${text}`;
+        const hasBegun = await mayHaveBegun(root);
         await rm(root, { recursive: true, force: true });
         const wait = { timeoutMillis: LEAVE_MILLIS };
         // What failed before is the error to report; this only says what it left behind.
         const left = await emptyS3(components, wait).catch(() => components.buckets.length);
-        return left === 0 ? undefined : `objects are left in ${left} buckets of ${text}`;
+        return left === 0 || !hasBegun
+          ? undefined
+          : `objects are left in ${left} buckets of ${text}`;
       },
     };
   } catch (error) {
     if (isTemporary) await rm(root, { recursive: true, force: true });
     throw error;
+  }
+}
+
+/**
+ * Objects are stored only after the buckets are registered as a set; those of the probe before are
+ * removed by it.
+ */
+async function mayHaveBegun(root: string): Promise<boolean> {
+  try {
+    return ((await registeredSets(root)) ?? []).length > 0;
+  } catch {
+    return true;
   }
 }
 

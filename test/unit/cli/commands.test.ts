@@ -143,6 +143,23 @@ describe('check', () => {
     expect(stdout).toContain(part);
     expect(stdout).toContain('problems: 1\n');
   });
+
+  it.each([
+    ['BUCKET_UNAVAILABLE', 4],
+    ['BUCKET_REFUSED', 2],
+  ] as const)('ends at the first %s, which is no damage', async (failureCode, expected) => {
+    const refusal = new EngineError(failureCode, 'too few buckets');
+    const streams = { a: [record(0, 'x')], b: [refusal], c: [record(0, 'z')] };
+    const { code, stdout } = await runWith(['check', '--json', ...HERE], looking(streams));
+    expect(code).toBe(expected);
+    expect(JSON.parse(stdout)).toMatchObject({
+      ok: false,
+      complete: false,
+      streams: [{ name: 'a' }, { name: 'b' }],
+    });
+    const damaged = { a: [record(0, 'x'), record(2, 'y')], b: [refusal] };
+    expect((await runWith(['check', ...HERE], looking(damaged))).code).toBe(1);
+  });
 });
 
 describe('status', () => {
