@@ -10,7 +10,7 @@ export interface ConnectionOptions {
   readonly connectTimeoutMillis: number;
   /** For the head of an answer, and between two parts of its body. */
   readonly answerTimeoutMillis: number;
-  /** Certificates (PEM) that are trusted besides those of the system. */
+  /** Certificates (PEM) that are trusted instead of those of the system. */
   readonly ca?: string | undefined;
 }
 

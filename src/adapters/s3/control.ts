@@ -10,7 +10,7 @@ import type { CallOptions } from '../../ports/bucket-store.ts';
 import { systemClock } from '../system/clock.ts';
 import type { AddressOptions } from './address.ts';
 import { errorOfSdk } from './control-failure.ts';
-import type { CredentialSource } from './credentials.ts';
+import { checkHeaderText, type CredentialSource } from './credentials.ts';
 import type { FailureSite } from './failure.ts';
 import type { LifecycleRule } from './rule-judges.ts';
 
@@ -63,7 +63,9 @@ export class S3Control {
       endpoint,
       forcePathStyle: addressing === 'path',
       credentials: async () => {
-        const { expiresAtMillis, sessionToken, ...keys } = await credentials();
+        const given = await credentials();
+        checkHeaderText(given);
+        const { expiresAtMillis, sessionToken, ...keys } = given;
         return {
           ...keys,
           ...(sessionToken === undefined ? {} : { sessionToken }),

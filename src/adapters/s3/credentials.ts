@@ -68,8 +68,22 @@ export class CredentialCache {
     if (credentials.accessKeyId === '' || credentials.secretAccessKey === '') {
       throw noCredentials('empty');
     }
+    checkHeaderText(credentials);
     this.#kept = credentials;
     return credentials;
+  }
+}
+
+/**
+ * A line break that a file left behind, most of all: no request can be made of it, now or later.
+ *
+ * @throws {EngineError} `BUCKET_REFUSED` that names the setting, never its value.
+ */
+export function checkHeaderText({ accessKeyId, sessionToken = '' }: Credentials): void {
+  for (const [setting, value] of Object.entries({ accessKeyId, sessionToken })) {
+    if (/^[\x21-\x7e]*$/.test(value)) continue;
+    const summary = 'credentials hold a character that no header may have';
+    throw new EngineError('BUCKET_REFUSED', summary, { details: { setting } });
   }
 }
 

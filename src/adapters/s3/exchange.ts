@@ -24,6 +24,20 @@ export interface Reply {
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
+/** How far one came: `unsent` says that nothing of the request can have reached the server. */
+export type ExchangeStage = 'unsent' | 'sent' | 'answered';
+
+/** An exchange that the network ended. */
+export class BrokenExchange extends Error {
+  readonly stage: ExchangeStage;
+
+  constructor(stage: ExchangeStage, cause: Error) {
+    super('connection broke', { cause });
+    this.name = 'BrokenExchange';
+    this.stage = stage;
+  }
+}
+
 /** One request and its answer, from the dispatch to the last byte, with one end whatever happens. */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly reply: Promise<Reply>;
@@ -48,9 +62,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.reply = this.#end.promise;
   }
 
-  /** Whether anything of the request may have reached the server. */
-  get wasSent(): boolean {
-    return this.#controller !== undefined;
+  get #stage(): ExchangeStage {
+    // The client begins a request once it has a connection, right before the first byte.
+    if (this.#controller === undefined) return 'unsent';
+    return this.#status === 0 ? 'sent' : 'answered';
   }
 
   /** Ends the request and its connection; before it was sent, nothing of it will be. */
@@ -107,7 +122,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_: Dispatcher.DispatchController | undefined, error: Error): void {
-    this.#finish(() => this.#end.reject(this.#aborted ?? error));
+    this.#finish(() => this.#end.reject(this.#aborted ?? new BrokenExchange(this.#stage, error)));
   }
 
   /** The first end counts, and is told once the body is free. */

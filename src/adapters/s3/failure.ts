@@ -1,6 +1,6 @@
 /** What an answer that is no success, or no answer at all, means for the outcome of a call. */
 import { EngineError, type ErrorCode, type ErrorDetails } from '../../lib/errors.ts';
-import type { Reply } from './exchange.ts';
+import { BrokenExchange, type Reply } from './exchange.ts';
 import { xmlText } from './xml.ts';
 
 export type Failure =
@@ -111,9 +111,9 @@ export function replyFailure(reply: Reply, site: FailureSite): Failure {
     return { kind: 'refused', cause: new EngineError(code, summary, { details: more }) };
   }
   if (saysThrottled(reply)) return unknown('bucket asks for fewer requests', site, details, reply);
-  const isAnswer = s3Code !== undefined || status >= 500;
-  const summary = isAnswer ? 'bucket failed' : 'answer is not one of an S3 server';
-  return unknown(summary, site, details, reply);
+  if (s3Code !== undefined || status >= 500) return unknown('bucket failed', site, details, reply);
+  const more = { ...details, setting: 'endpoint' };
+  return unknown('answer is not one of an S3 server', site, more, reply);
 }
 
 function refusalOf(status: number, s3Code: string | undefined): Refusal | undefined {
@@ -181,34 +181,52 @@ function unknown(
 
 /** An answer with a good status whose content is not what that status promises. */
 export function oddReply(reply: Reply, site: FailureSite): Failure {
-  const details = { ...detailsOf(site), status: reply.status, requestId: requestIdOf(reply) };
+  const { status } = reply;
+  const details = {
+    ...detailsOf(site),
+    status,
+    requestId: requestIdOf(reply),
+    setting: 'endpoint',
+  };
   return unknown('answer is not one of an S3 server', site, details);
 }
 
 const CERTIFICATE = /CERT|SELF_SIGNED|UNABLE_TO_(?:GET|VERIFY)|^ERR_SSL_|^EPROTO$/;
-/** What is known before anything was sent. */
+/** What is known before anything was sent, whoever tells it. */
 const UNSENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
 
-/** A request without an answer, or with a part of one. */
+/**
+ * A request without an answer, or with a part of one. How far it came decides, where that is known: the
+ * codes of a failed handshake are also those of a connection that breaks later.
+ */
 export function networkFailure(error: unknown, site: FailureSite): Failure {
   if (EngineError.is(error)) {
     return { kind: error.code === 'BUCKET_REFUSED' ? 'refused' : 'unknown', cause: error };
   }
-  const systemCode = systemCodeOf(error);
+  const [stage, cause] =
+    error instanceof BrokenExchange ? [error.stage, error.cause] : [undefined, error];
+  const systemCode = systemCodeOf(cause);
   const details = { ...detailsOf(site), systemCode };
-  if (CERTIFICATE.test(systemCode)) {
+  if (CERTIFICATE.test(systemCode) && (stage ?? 'unsent') === 'unsent') {
     const summary = 'certificate of the server is not trusted, or it speaks no TLS';
     const more = { ...details, setting: 'endpoint or ca' };
-    const cause = new EngineError('BUCKET_REFUSED', summary, { details: more, cause: error });
-    return { kind: 'refused', cause };
+    return {
+      kind: 'refused',
+      cause: new EngineError('BUCKET_REFUSED', summary, { details: more, cause }),
+    };
   }
-  if (UNSENT.has(systemCode)) {
+  if (UNSENT.has(systemCode) || stage === 'unsent') {
     const summary = 'server cannot be reached';
     const more = { ...details, setting: 'endpoint' };
-    const cause = new EngineError('BUCKET_UNAVAILABLE', summary, { details: more, cause: error });
-    return { kind: 'unknown', cause };
+    return {
+      kind: 'unknown',
+      cause: new EngineError('BUCKET_UNAVAILABLE', summary, { details: more, cause }),
+    };
   }
-  return unknown('connection to the bucket broke', site, details, undefined, error);
+  const summary = 'connection to the bucket broke';
+  // Once something answered as a server does, the address is not what is wrong.
+  const more = stage === 'answered' ? details : { ...details, setting: 'endpoint' };
+  return unknown(summary, site, more, undefined, cause);
 }
 
 function systemCodeOf(error: unknown): string {

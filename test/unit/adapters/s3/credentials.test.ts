@@ -68,3 +68,22 @@ test('a source that fails is refused without what it said', async () => {
     expect((error as Error).cause).toBeUndefined();
   }
 });
+
+test.each([
+  ['accessKeyId', { accessKeyId: 'AKTEST\n' }],
+  ['accessKeyId', { accessKeyId: ' AKTEST' }],
+  ['sessionToken', { sessionToken: 'token\r\nx-other: 1' }],
+  ['sessionToken', { sessionToken: 'tok\u2713n' }],
+])('%s that no header can carry is refused and not shown', async (setting, wrong) => {
+  const { cache } = world(async () => ({ accessKeyId: 'AKTEST', secretAccessKey: 's', ...wrong }));
+  const error: unknown = await Promise.resolve(cache.get()).catch((e: unknown) => e);
+  expect(error).toMatchObject({
+    code: 'BUCKET_REFUSED',
+    retryable: false,
+    sideEffects: 'none',
+    details: { setting },
+  });
+  for (const value of Object.values(wrong)) {
+    expect(JSON.stringify(error)).not.toContain(JSON.stringify(value).slice(1, -1));
+  }
+});
