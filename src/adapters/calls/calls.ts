@@ -1,4 +1,4 @@
-import { EngineError } from '../../lib/errors.ts';
+import { EngineError, type ErrorDetails } from '../../lib/errors.ts';
 import { abortedError } from '../../lib/wait.ts';
 import { Signals } from './signals.ts';
 
@@ -53,6 +53,7 @@ export class Calls {
   readonly #limit: CallLimit;
   readonly #timeoutMillis: number;
   readonly #waiting: WaitingLimit;
+  readonly #whenLate: ErrorDetails;
   readonly #queue = new Set<() => void>();
   #queuedBytes = 0;
   readonly #signals = new Signals();
@@ -60,16 +61,19 @@ export class Calls {
   #isClosed = false;
   #idle: (() => void)[] = [];
 
+  /** @param whenLate - what to look at where nothing answers in time, for the details of the error. */
   constructor(
     bucket: string,
     limit: number | CallLimit,
     timeoutMillis: number,
     waiting: WaitingLimit = WAITING_DEFAULT,
+    whenLate: ErrorDetails = {},
   ) {
     this.#bucket = bucket;
     this.#limit = typeof limit === 'number' ? { concurrent: limit } : limit;
     this.#timeoutMillis = timeoutMillis;
     this.#waiting = waiting;
+    this.#whenLate = whenLate;
   }
 
   run<T>(request: CallRequest<T>): Promise<T> {
@@ -150,7 +154,12 @@ export class Calls {
 
   #timeoutError(what: string): EngineError {
     return new EngineError('BUCKET_UNAVAILABLE', 'bucket did not answer in time', {
-      details: { bucket: this.#bucket, call: what, timeoutMillis: this.#timeoutMillis },
+      details: {
+        bucket: this.#bucket,
+        call: what,
+        timeoutMillis: this.#timeoutMillis,
+        ...this.#whenLate,
+      },
       sideEffects: 'possible',
     });
   }

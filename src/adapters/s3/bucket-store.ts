@@ -12,7 +12,7 @@ import type {
   ReadOptions,
   ReadOutcome,
 } from '../../ports/bucket-store.ts';
-import { Calls } from '../calls/calls.ts';
+import { Calls, type CallLimit } from '../calls/calls.ts';
 import type { BucketContext } from './context.ts';
 import { createObject, type Creation } from './create-object.ts';
 import { deleteObject, deleteObjects } from './delete-objects.ts';
@@ -45,9 +45,14 @@ export class S3BucketStore implements BucketStore {
     this.#bucket = bucket;
     this.#context = bucket.context;
     this.#readOnly = options.readOnly ?? false;
-    const { timeoutMillis, concurrentReads } = bucket;
-    this.#creates = new Calls(options.name, bucket.context.window, timeoutMillis);
-    this.#others = new Calls(options.name, concurrentReads, timeoutMillis);
+    const { windows, address } = bucket.context;
+    const laneOf = (window: CallLimit): Calls =>
+      new Calls(options.name, window, bucket.timeoutMillis, undefined, {
+        setting: 'endpoint',
+        endpoint: address.origin,
+      });
+    this.#creates = laneOf(windows.creates);
+    this.#others = laneOf(windows.others);
   }
 
   createOnly(key: string, bytes: Uint8Array, options?: CallOptions): Promise<CreateOutcome> {
@@ -134,6 +139,8 @@ export class S3BucketStore implements BucketStore {
     if (rules.kind !== 'accepted') return rules;
     // Of racers that are sent twice, the winner may be told that there is an object already.
     const racing: ProbedStore = {
+      name: this.name,
+      endpoint: this.#context.address.origin,
       createOnly: (key, bytes, more) => this.#create({ key, bytes, hedges: false }, more),
       readRange: (...args) => this.readRange(...args),
       deleteMany: (...args) => this.deleteMany(...args),

@@ -8,7 +8,7 @@ import { saysExpired, saysThrottled, type FailureSite } from './failure.ts';
 import type { Hedges } from './hedges.ts';
 import type { HashOf } from './payload-hash.ts';
 import { amzDate, EMPTY_PAYLOAD_HASH, type Signer } from './sigv4.ts';
-import type { Window } from './window.ts';
+import { windowOf, type Windows } from './window.ts';
 
 /** What the calls of one open bucket share. */
 export interface BucketContext {
@@ -24,7 +24,7 @@ export interface BucketContext {
   /** Bodies are signed with their hash; else as unsigned, where TLS keeps them. */
   readonly signsPayload: boolean;
   readonly sha256: HashOf;
-  readonly window: Window;
+  readonly windows: Windows;
   readonly hedges: Hedges;
 }
 
@@ -62,7 +62,8 @@ export async function send(
   const pending = context.credentials.get();
   const credentials = pending instanceof Promise ? await pending : pending;
   if (call.abandoned !== undefined) throw call.abandoned;
-  const begun = context.window.begin();
+  const window = windowOf(context.windows, request.method);
+  const begun = window.begin();
   const { method, key, query = '', payloadHash = EMPTY_PAYLOAD_HASH } = request;
   const at = amzDate(Date.now());
   const names = context.dialect.headers;
@@ -94,8 +95,8 @@ export async function send(
       call.onAbandoned = () => exchange.abort(call.abandoned!);
     }),
   );
-  if (saysThrottled(reply)) context.window.throttled(begun);
-  else if (reply.status < 500) context.window.succeeded();
+  if (saysThrottled(reply)) window.throttled(begun);
+  else if (reply.status < 500) window.succeeded();
   if (saysExpired(reply)) context.credentials.expired(credentials);
   return reply;
 }

@@ -53,8 +53,9 @@ export async function deleteObjects(
 ): Promise<DeleteOutcome[]> {
   const outcomes: DeleteOutcome[] = [];
   if (!context.dialect.deletesMany) {
-    for (let at = 0; at < keys.length; at += SINGLES_AT_ONCE) {
-      const some = keys.slice(at, at + SINGLES_AT_ONCE);
+    while (outcomes.length < keys.length) {
+      const atOnce = Math.min(SINGLES_AT_ONCE, context.windows.others.concurrent);
+      const some = keys.slice(outcomes.length, outcomes.length + atOnce);
       outcomes.push(...(await Promise.all(some.map((key) => deleteObject(context, call, key)))));
     }
     return outcomes;

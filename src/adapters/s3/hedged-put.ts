@@ -24,7 +24,7 @@ export type Put = (call: Call) => Promise<PutVerdict>;
  * that was deleted, creates one that nothing refers to: the same as after a time-out.
  */
 export async function hedgedPut(
-  { hedges, window }: BucketContext,
+  { hedges, windows }: BucketContext,
   call: Call,
   sizeBytes: number,
   put: Put,
@@ -41,7 +41,7 @@ export async function hedgedPut(
   call.onAbandoned = () => first.onAbandoned?.();
   const answer = put(first);
   const early = await within(lateMillis, answer);
-  if (early !== undefined || call.abandoned !== undefined || window.isNarrowed) {
+  if (early !== undefined || call.abandoned !== undefined || windows.creates.isNarrowed) {
     const verdict = await answer;
     if (verdict.kind === 'created') took();
     return verdict;

@@ -23,7 +23,6 @@ export interface OpenBucket {
   readonly context: BucketContext;
   /** Through which the rules of the bucket are asked for. */
   readonly rules: BucketContext;
-  readonly concurrentReads: number;
   readonly timeoutMillis: number;
   close(): Promise<void>;
 }
@@ -54,7 +53,7 @@ export function openBucket(options: S3BucketOptions): OpenBucket {
     signer: new Signer({ region, service, scheme }),
     signsPayload: options.signsPayload ?? !address.isSecure,
     sha256: options.sha256 ?? sha256Hex,
-    window: new Window(concurrentCreates),
+    windows: { creates: new Window(concurrentCreates), others: new Window(concurrentReads) },
     hedges: new Hedges({
       percent: options.hedgePercent ?? dialect.hedgePercent,
       concurrent: CONCURRENT_HEDGES,
@@ -66,7 +65,6 @@ export function openBucket(options: S3BucketOptions): OpenBucket {
   return {
     context,
     rules,
-    concurrentReads,
     timeoutMillis,
     close: async () => {
       const all = new Set([context.connections, rules.connections]);

@@ -13,7 +13,11 @@ const RACERS = 16;
 const LATE_ATTEMPTS = 4;
 const LATE_PAUSE_MILLIS = 1_100;
 
-export type ProbedStore = Pick<BucketStore, 'createOnly' | 'readRange' | 'deleteMany'>;
+export interface ProbedStore extends Pick<BucketStore, 'createOnly' | 'readRange' | 'deleteMany'> {
+  /** Names it in errors. */
+  readonly name: string;
+  readonly endpoint: string;
+}
 
 const ACCEPTED: ProbeOutcome = { kind: 'accepted' };
 
@@ -34,7 +38,7 @@ export async function probeBucket(
   }
   // Where nothing answers, nothing was stored, and waiting once more helps nobody.
   if (outcome.kind === 'unknown') return outcome;
-  const removed = await store.deleteMany(keys);
+  const removed = await store.deleteMany(keys, options);
   const failed = removed.find(({ kind }) => kind === 'unknown');
   return outcome.kind === 'accepted' && failed?.kind === 'unknown'
     ? because(failed.cause)
@@ -53,16 +57,16 @@ async function race(
   if (winners.length === 0) {
     return failed !== undefined && 'cause' in failed
       ? because(failed.cause)
-      : refused('no creation of a fresh key succeeds');
+      : refused(store, 'no creation of a fresh key succeeds');
   }
   const late = await createLate(store, key, options);
-  if (late.kind === 'created') return refused('it ignores the condition of a creation');
-  if (winners.length > 1) return refused('several racing creations of one key succeed');
+  if (late.kind === 'created') return refused(store, 'it ignores the condition of a creation');
+  if (winners.length > 1) return refused(store, 'several racing creations of one key succeed');
   const winner = winners[0]!;
   // A loser may have been told only that there was a conflict; whoever came late knows.
   for (const outcome of [...outcomes, late]) {
     if (outcome.kind === 'exists' && Buffer.compare(outcome.head, winner) !== 0) {
-      return refused('an object is not what its creator wrote');
+      return refused(store, 'an object is not what its creator wrote');
     }
   }
   if (late.kind !== 'exists') return because(late.cause);
@@ -79,7 +83,8 @@ async function createLate(
     const late = await store.createOnly(key, Buffer.from('too late'), options);
     const status = late.kind === 'unknown' ? Number(late.cause.details['status']) : 0;
     if (attempt === LATE_ATTEMPTS || (status !== 429 && status !== 503)) return late;
-    await sleepReal(LATE_PAUSE_MILLIS);
+    // Cut short by the signal, after which the next attempt says that it was given up.
+    await sleepReal(LATE_PAUSE_MILLIS, undefined, { ...options }).catch(() => undefined);
   }
 }
 
@@ -95,7 +100,7 @@ async function readBack(
     found.kind === 'found' &&
     found.sizeBytes === winner.byteLength &&
     Buffer.compare(found.bytes, winner.subarray(3, 9)) === 0;
-  return isPart ? ACCEPTED : refused('a part of an object cannot be read');
+  return isPart ? ACCEPTED : refused(store, 'a part of an object cannot be read');
 }
 
 /** What needs somebody's help refuses the bucket; what may pass leaves it open. */
@@ -103,7 +108,8 @@ function because(cause: EngineError): ProbeOutcome {
   return { kind: cause.code === 'BUCKET_REFUSED' ? 'refused' : 'unknown', cause };
 }
 
-function refused(reason: string): ProbeOutcome {
+function refused({ name: bucket, endpoint }: ProbedStore, reason: string): ProbeOutcome {
   const summary = `bucket does not qualify: ${reason}`;
-  return { kind: 'refused', cause: new EngineError('BUCKET_REFUSED', summary) };
+  const details = { bucket, endpoint, setting: 'endpoint' };
+  return { kind: 'refused', cause: new EngineError('BUCKET_REFUSED', summary, { details }) };
 }

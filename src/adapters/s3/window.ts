@@ -41,3 +41,14 @@ export class Window implements CallLimit {
     this.#size = Math.max(1, this.#size / 2);
   }
 }
+
+/** Servers count writes and reads apart: what is too much of the one says nothing about the other. */
+export interface Windows {
+  readonly creates: Window;
+  /** Of reads, lists and deletions. */
+  readonly others: Window;
+}
+
+export function windowOf(windows: Windows, method: string): Window {
+  return method === 'PUT' ? windows.creates : windows.others;
+}

@@ -4,6 +4,8 @@ import { inspect } from 'node:util';
 import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { S3BucketOptions } from '../../../src/adapters/s3/bucket-store.ts';
+import { probeBucket, type ProbedStore } from '../../../src/adapters/s3/probe.ts';
+import type { EngineError } from '../../../src/lib/errors.ts';
 import { S3Server } from '../../support/s3/server.ts';
 import { pattern } from './contract.ts';
 import { s3Fixture, type S3Fixture } from './s3-fixture.ts';
@@ -56,6 +58,18 @@ const SETTINGS: readonly [string, (server: S3Server) => Partial<S3BucketOptions>
     { setting: 'sessionToken' },
   ],
   [
+    'access key with a line break',
+    () => ({ credentials: credentials('AKTEST\n', OTHER_SECRET) }),
+    { setting: 'accessKeyId' },
+  ],
+  [
+    'session token with other letters',
+    ({ credentials }) => ({
+      credentials: async () => ({ ...credentials, sessionToken: `${OTHER_TOKEN}\u2713` }),
+    }),
+    { setting: 'sessionToken' },
+  ],
+  [
     'source of credentials',
     () => ({ credentials: () => Promise.reject(new Error(OTHER_SECRET)) }),
     { setting: 'credentials' },
@@ -67,6 +81,14 @@ const SETTINGS: readonly [string, (server: S3Server) => Partial<S3BucketOptions>
     { setting: 'region', region: 'eu-west-9', expected: 'test-region-1' },
   ],
 ];
+
+const leftOpen = (endpoint: string): object => ({
+  kind: 'unknown',
+  cause: {
+    code: 'BUCKET_UNAVAILABLE',
+    details: { bucket: 'bucket', setting: 'endpoint', endpoint },
+  },
+});
 
 describe('a wrong setting', () => {
   it.each(SETTINGS)('%s is refused', async (_, options, details) => {
@@ -126,10 +148,24 @@ describe('a wrong setting', () => {
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
     const endpoint = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
     for (const outcome of await outcomesOf({ endpoint, timeoutMillis: 500 })) {
-      expect(outcome).toMatchObject({ kind: 'unknown', cause: { code: 'BUCKET_UNAVAILABLE' } });
+      expect(outcome).toMatchObject(leftOpen(endpoint));
     }
     silent.close();
   });
+
+  it.each([200, 401, 403, 407])(
+    'port of a server of pages (%i) names the endpoint',
+    async (status) => {
+      server.faults.add({ fault: { kind: 'answer', status, body: '<html>Log in</html>' } });
+      const store = await fixture.open();
+      const [deleted] = await store.deleteMany(['a/1']);
+      const outcomes = [await store.readHead('a/1', 5), await store.delete('a/1'), deleted!];
+      outcomes.push(...((await outcomesOf({})) as typeof outcomes));
+      for (const outcome of [...outcomes, await store.list('')]) {
+        expect(outcome).toMatchObject(leftOpen(server.endpoint));
+      }
+    },
+  );
 
   it('certificate is refused, as is one that nobody vouches for', async () => {
     const secure = await S3Server.start({ tls: { key: pem('key'), cert: pem('cert') } });
@@ -147,7 +183,7 @@ describe('a wrong setting', () => {
       }
       const noTls = `http://127.0.0.1:${secure.port}`;
       for (const outcome of await outcomesOf({ endpoint: noTls })) {
-        expect(outcome).toMatchObject({ kind: 'unknown', cause: { code: 'BUCKET_UNAVAILABLE' } });
+        expect(outcome).toMatchObject(leftOpen(noTls));
       }
     } finally {
       await secure.close();
@@ -164,7 +200,9 @@ describe('the probe', () => {
     const store = await fixture.open();
     const outcome = await store.probe();
     expect(outcome).toMatchObject({ kind: 'refused', cause: { code: 'BUCKET_REFUSED' } });
-    expect((outcome as unknown as { cause: Error }).cause.message).toContain(reason);
+    const { message, details } = (outcome as unknown as { cause: EngineError }).cause;
+    expect(message).toContain(reason);
+    expect(details).toMatchObject({ bucket: 'bucket', endpoint: server.endpoint });
     expect(server.bucket().objects.size).toBe(0);
   });
 
@@ -263,6 +301,47 @@ describe('the probe', () => {
     });
     const store = await fixture.open();
     expect(await store.probe()).toEqual({ kind: 'accepted' });
+  });
+
+  it('is given up with its signal while it cleans up', async () => {
+    const held = server.faults.hold(({ query }) => query.has('delete'));
+    const store = await fixture.open({ timeoutMillis: 120_000 });
+    const controller = new AbortController();
+    const probing = store.probe({ signal: controller.signal });
+    await held.arrived;
+    controller.abort();
+    expect(await probing).toMatchObject({ kind: 'unknown', cause: { code: 'ABORTED' } });
+    held.release();
+  });
+
+  it('is given up with its signal while it waits to ask again', async () => {
+    let puts = 0;
+    server.faults.add({
+      when: ({ method }) => method === 'PUT' && ++puts === 17,
+      fault: { kind: 'answer', status: 503, code: 'SlowDown' },
+    });
+    const store = await fixture.open({ hedgePercent: 0 });
+    const controller = new AbortController();
+    let answers = 0;
+    const told: ProbedStore = {
+      name: store.name,
+      endpoint: server.endpoint,
+      createOnly: async (...args) => {
+        const outcome = await store.createOnly(...args);
+        // By then it waits for the time to ask again.
+        if (++answers === 17) setImmediate(() => controller.abort());
+        return outcome;
+      },
+      readRange: (...args) => store.readRange(...args),
+      deleteMany: (...args) => store.deleteMany(...args),
+    };
+    const probing = probeBucket(told, { signal: controller.signal });
+    const ended = probing.then(() => 'ended');
+    await new Promise((resolve) => controller.signal.addEventListener('abort', resolve));
+    // Nothing is left to wait for: it ends before the next turn.
+    const turn = new Promise<string>((resolve) => setImmediate(resolve, 'a turn later'));
+    expect(await Promise.race([ended, turn])).toBe('ended');
+    expect(await probing).toMatchObject({ kind: 'unknown', cause: { code: 'ABORTED' } });
   });
 
   it('leaves it open where the server fails', async () => {

@@ -399,23 +399,29 @@ describe('the way to the server', () => {
     }
   });
 
-  it('narrows when the server has too much to do, and widens again', async () => {
-    const wide = await fixture.open({ concurrentCreates: 8, hedgePercent: 0 });
+  it.each<[string, (wide: S3BucketStore, key: string) => Promise<{ readonly kind: string }>]>([
+    ['creations', (wide, key) => wide.createOnly(key, BODY)],
+    ['reads', (wide, key) => wide.readHead(key, 10)],
+    ['deletions', (wide, key) => wide.delete(key)],
+    ['lists', (wide, key) => wide.list(`${key}/`)],
+  ])('narrows for %s when the server has too much to do, and widens again', async (_, ask) => {
+    const widths = { concurrentCreates: 8, concurrentReads: 8 };
+    const wide = await fixture.open({ ...widths, hedgePercent: 0 });
     const slow: Fault = { kind: 'answer', status: 503, code: 'SlowDown' };
     for (let round = 0; round < 3; round++) {
-      once(slow);
-      expect((await wide.createOnly(`slow/${round}`, BODY)).kind).toBe('unknown');
+      once(slow, () => true);
+      expect((await ask(wide, `slow/${round}`)).kind).toBe('unknown');
     }
     const most = async (name: string, length: number): Promise<number> => {
       let [atOnce, max] = [0, 0];
-      const count = (request: SeenRequest): boolean => {
-        if (request.method === 'PUT') max = Math.max(max, ++atOnce);
+      const count = (): boolean => {
+        max = Math.max(max, ++atOnce);
         return false;
       };
       server.faults.add({ when: count, fault: { kind: 'drop' } });
-      server.faults.add({ when: isPut, fault: { kind: 'delay', millis: 20 } });
+      server.faults.add({ fault: { kind: 'delay', millis: 20 } });
       const keys = Array.from({ length }, (_, index) => `${name}/${index}`);
-      await Promise.all(keys.map((key) => wide.createOnly(key, BODY).then(() => atOnce--)));
+      await Promise.all(keys.map((key) => ask(wide, key).then(() => atOnce--)));
       server.faults.clear();
       return max;
     };

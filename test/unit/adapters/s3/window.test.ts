@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Window } from '../../../../src/adapters/s3/window.ts';
+import { Window, windowOf } from '../../../../src/adapters/s3/window.ts';
 
 test('a burst of refusals halves the window once', () => {
   const window = new Window(64);
@@ -20,4 +20,16 @@ test('it never closes, and grows by one with every window of successes', () => {
   expect(window.concurrent).toBe(3);
   for (let count = 0; count < 100; count++) window.succeeded();
   expect(window.concurrent).toBe(8);
+});
+
+test('what reads are told says nothing about creations', () => {
+  const windows = { creates: new Window(8), others: new Window(8) };
+  for (const method of ['GET', 'DELETE', 'POST']) {
+    const window = windowOf(windows, method);
+    window.throttled(window.begin());
+  }
+  expect([windows.creates.concurrent, windows.others.concurrent]).toEqual([8, 1]);
+  const window = windowOf(windows, 'PUT');
+  window.throttled(window.begin());
+  expect(windows.creates.concurrent).toBe(4);
 });
