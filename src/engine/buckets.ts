@@ -8,7 +8,8 @@ import { systemProcesses } from '../adapters/system/processes.ts';
 import { systemRandom } from '../adapters/system/random.ts';
 import { reasonOf, rowOf, skipped, type BucketCheck, type BucketReport } from './bucket-report.ts';
 import type { Components, DirectoryComponents } from './components.ts';
-import { identityRow, registeredSets } from './identity-check.ts';
+import type { SetRecord } from '../protocol/records.ts';
+import { identityRow, registeredSets, withSets } from './identity-check.ts';
 import { lookAtS3, placeOfS3, speaksPlainS3, type S3CheckOptions } from './s3-check.ts';
 import type { S3BucketDescriptor } from './s3-components.ts';
 import { openS3Bucket, openS3Control } from './s3-stores.ts';
@@ -60,7 +61,7 @@ async function lookAtDirectory(
   };
   let store: DirectoryBucketStore | undefined;
   const opened = await rowOf('reach', async () => {
-    if (!(await isPresent(path))) throw missingDirectory(path);
+    if (!(await isPresent(path))) throw withSets(missingDirectory(path), name, sets);
     store = await DirectoryBucketStore.open({ name, root: path, processes: systemProcesses() });
     return 'open';
   });
@@ -95,7 +96,8 @@ export interface InitBucketsOptions extends WaitOptions {
 
 /**
  * Creates the buckets that are missing, and nothing in them: versions stay off, no rule is set, and the
- * identities of a set are written by the first engine that opens it.
+ * identities of a set are written by the first engine that opens it. A bucket that the metastore has in a
+ * set is not created anew.
  *
  * @throws EngineError as `checkBuckets` does. What is wrong with a bucket is in its entry.
  */
@@ -104,6 +106,8 @@ export async function initBuckets(
   { dryRun = false, onBucket = () => undefined, ...wait }: InitBucketsOptions = {},
 ): Promise<BucketInit[]> {
   if (components.kind === 'memory') throw noBuckets();
+  const { root } = components.kind === 's3' ? components.metastore : components;
+  const sets = await registeredSets(root);
   const settle = async (
     bucket: Pick<BucketInit, 'name' | 'place'>,
     init: () => Promise<BucketInit['outcome']>,
@@ -122,10 +126,12 @@ export async function initBuckets(
     Promise.all(
       components.kind === 's3'
         ? components.buckets.map((b) =>
-            settle({ name: b.name, place: placeOfS3(b) }, () => initS3(b, dryRun, { signal })),
+            settle({ name: b.name, place: placeOfS3(b) }, () =>
+              initS3(b, dryRun, sets, { signal }),
+            ),
           )
         : components.buckets.map((b) =>
-            settle({ name: b.name, place: b.path }, () => initDirectory(b, dryRun)),
+            settle({ name: b.name, place: b.path }, () => initDirectory(b, dryRun, sets)),
           ),
     ),
   );
@@ -134,6 +140,7 @@ export async function initBuckets(
 async function initS3(
   descriptor: S3BucketDescriptor,
   dryRun: boolean,
+  sets: readonly SetRecord[] | undefined,
   options: CallOptions,
 ): Promise<BucketInit['outcome']> {
   const store = await openS3Bucket(descriptor, { readOnly: true });
@@ -141,7 +148,9 @@ async function initS3(
     const page = await store.list('', { ...options, limit: 1 });
     if (page.kind === 'listed') return 'exists';
     const { s3Code } = page.cause.details;
-    if (s3Code !== 'NoSuchBucket') throw page.cause;
+    const cause = withSets(page.cause, descriptor.name, sets);
+    // Of a set: what it held is gone, and a new one would be refused.
+    if (s3Code !== 'NoSuchBucket' || cause !== page.cause) throw cause;
   } finally {
     await store.close();
   }
@@ -162,8 +171,12 @@ async function initS3(
 async function initDirectory(
   { name, path }: DirectoryBucket,
   dryRun: boolean,
+  sets: readonly SetRecord[] | undefined,
 ): Promise<BucketInit['outcome']> {
   if (await isPresent(path)) return 'exists';
+  const missing = missingDirectory(path);
+  const known = withSets(missing, name, sets);
+  if (known !== missing) throw known;
   if (dryRun) return 'missing';
   const store = await DirectoryBucketStore.open({ name, root: path, processes: systemProcesses() });
   await store.close();

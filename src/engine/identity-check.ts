@@ -24,14 +24,30 @@ export async function registeredSets(root: string): Promise<readonly SetRecord[]
   }
 }
 
+/** Of a bucket that is not there: a new one of its name would not be the one that its sets know. */
+export function withSets(
+  error: EngineError,
+  name: string,
+  sets: readonly SetRecord[] | undefined,
+): EngineError {
+  const memberOf = setsOf(name, sets).length;
+  if (error.details['setting'] !== 'bucket' || memberOf === 0) return error;
+  return new EngineError(error.code, error.summary, {
+    details: { ...error.details, memberOf },
+    cause: error.cause,
+  });
+}
+
+function setsOf(name: string, sets: readonly SetRecord[] | undefined): SetRecord[] {
+  return (sets ?? []).filter(({ buckets }) => buckets.some((bucket) => bucket.name === name));
+}
+
 export async function identityRow(
   store: BucketStore,
   sets: readonly SetRecord[] | undefined,
   options: CallOptions,
 ): Promise<BucketCheck> {
-  const mine = (sets ?? []).filter(({ buckets }) =>
-    buckets.some(({ name }) => name === store.name),
-  );
+  const mine = setsOf(store.name, sets);
   if (mine.length === 0) return unclaimedRow(store, options);
   return rowOf('identity', async () => {
     for (const set of mine) await confirm(store, set, options);

@@ -14,7 +14,7 @@ import {
   type BucketReport,
   type CheckName,
 } from './bucket-report.ts';
-import { identityRow } from './identity-check.ts';
+import { identityRow, withSets } from './identity-check.ts';
 import type { S3BucketDescriptor } from './s3-components.ts';
 import { openS3Bucket, openS3Control } from './s3-stores.ts';
 import { callRows, conditionRow, reachRow } from './store-check.ts';
@@ -61,7 +61,9 @@ export async function lookAtS3(
   const control = speaksPlainS3(descriptor) ? await openS3Control(descriptor) : undefined;
   const store = await openS3Bucket(descriptor, { readOnly: false });
   try {
-    const reach = await reachRow(store, call);
+    const row = await reachRow(store, call);
+    const reach =
+      row.error === undefined ? row : { ...row, error: withSets(row.error, descriptor.name, sets) };
     add(reach);
     const head = await control?.head(call);
     add(head === undefined ? skipped('region') : regionRow(descriptor, head));

@@ -33,7 +33,9 @@ export function adviceFor(error: EngineError, check?: CheckName): string {
     case 'bucket':
       return error.details['s3Code'] === 'BucketAlreadyExists'
         ? 'take another name'
-        : 'create it: asterlog buckets init';
+        : error.details['memberOf'] !== undefined
+          ? 'bring it back with its objects, or configure a new bucket under another name in its place'
+          : 'create it: asterlog buckets init';
     case undefined:
       if (name !== undefined) return `npm install ${String(name)}`;
       if (error.retryable || error.kind === 'cancelled') return 'try again';

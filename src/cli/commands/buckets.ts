@@ -26,7 +26,8 @@ interface InitOptions extends BucketsOptions {
 const INIT_HELP = `
 A new bucket keeps no versions and gets no lifecycle rules; nothing is written into it. The identities of a
 set of buckets are written by the first engine that opens them. Buckets that are there stay as they are;
-"asterlog buckets check" says whether they will do.
+"asterlog buckets check" says whether they will do. A missing bucket that the metastore has in a set is not
+created anew, since engines would refuse it: configure one under another name.
 `;
 
 const CHECK_HELP = `

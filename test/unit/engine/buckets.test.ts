@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { adviceFor } from '../../../src/cli/buckets/advice.ts';
 import type { BucketCheck } from '../../../src/engine/bucket-report.ts';
 import { checkBuckets, initBuckets } from '../../../src/engine/buckets.ts';
 import {
@@ -309,6 +310,47 @@ describe('making buckets on S3', () => {
     spoil(server);
     const [made] = await initBuckets(components(['bucket-x']));
     expect(made).toMatchObject({ outcome: 'failed', error: { code: 'BUCKET_REFUSED', details } });
+  });
+});
+
+describe('a bucket of a set that is gone for ever', () => {
+  const NAMES = ['bucket-a', 'bucket-b', 'bucket-c'];
+
+  it('is not made anew, and one under another name takes its place', async () => {
+    await initBuckets(components(NAMES));
+    const before = await createEngine({ components: components(NAMES) });
+    const stream = await before.open('s');
+    await (await stream.submit([{ body: 'one' }])).ack();
+    await before.close();
+    server.buckets.delete('bucket-c');
+    const gone = {
+      error: { code: 'BUCKET_REFUSED', details: { setting: 'bucket', memberOf: 1 } },
+    };
+    const [, , report] = await checkBuckets(components(NAMES));
+    expect(report!.checks[0]).toMatchObject(gone);
+    expect(adviceFor(report!.checks[0]!.error!)).toContain('under another name');
+    const made = await initBuckets(components(NAMES));
+    expect(made.map(({ outcome }) => outcome)).toEqual(['exists', 'exists', 'failed']);
+    expect(made[2]).toMatchObject(gone);
+    expect(server.buckets.has('bucket-c')).toBe(false);
+
+    const others = components(['bucket-a', 'bucket-b', 'bucket-d']);
+    expect((await initBuckets(others)).at(-1)).toMatchObject({ outcome: 'created' });
+    await using engine = await createEngine({ components: others });
+    const again = await engine.open('s');
+    await (await again.submit([{ body: 'two' }])).ack();
+    const bodies: string[] = [];
+    for await (const { body } of again.read({ from: 0 })) bodies.push(Buffer.from(body).toString());
+    expect(bodies).toEqual(['one', 'two']);
+  });
+
+  it('is not made anew in directories either', async () => {
+    const where = directoryComponents({ root: join(root, 'data'), buckets: 2 });
+    await (await createEngine({ components: where })).close();
+    await rm(where.buckets[1]!.path, { recursive: true });
+    const gone = { details: { setting: 'bucket', memberOf: 1 } };
+    expect((await initBuckets(where))[1]).toMatchObject({ outcome: 'failed', error: gone });
+    expect((await checkBuckets(where))[1]!.checks[0]).toMatchObject({ error: gone });
   });
 });
 
