@@ -34,7 +34,7 @@ function needed(option: 'accessKeyId' | 'secretAccessKey', variable: string): st
   // Somebody may have written the secret itself where its variable is named.
   const isShown = option === 'accessKeyId' || variable === 'AWS_SECRET_ACCESS_KEY';
   throw new EngineError('BUCKET_REFUSED', 'environment holds no credentials for the bucket', {
-    details: { setting: 'credentials', option, ...(isShown ? { variable } : {}) },
+    details: { setting: 'credentials', ...(isShown ? { variable } : {}), option },
   });
 }
 

@@ -23,6 +23,11 @@ export function adviceFor(error: EngineError, check?: CheckName): string {
   if (error.code === 'BUCKET_IDENTITY' && setting === undefined) {
     return 'find out what was wiped or replaced; configure a new bucket under a new name';
   }
+  // What the probe judges by itself; a refusal by the server names the call.
+  const isJudged = error.code === 'BUCKET_REFUSED' && error.details['call'] === undefined;
+  if (check === 'condition' && isJudged && (setting === undefined || setting === 'endpoint')) {
+    return 'use a server that keeps If-None-Match: *';
+  }
   switch (setting) {
     case 'permission':
       return `allow ${String(permission ?? 'the call')} for these credentials`;
@@ -39,9 +44,7 @@ export function adviceFor(error: EngineError, check?: CheckName): string {
     case undefined:
       if (name !== undefined) return `npm install ${String(name)}`;
       if (error.retryable || error.kind === 'cancelled') return 'try again';
-      return check === 'condition' && error.code === 'BUCKET_REFUSED'
-        ? 'use a server that keeps If-None-Match: *'
-        : 'look at the server, and at what the message names';
+      return 'look at the server, and at what the message names';
     default:
       return ADVICE[String(setting)] ?? 'look at the settings';
   }

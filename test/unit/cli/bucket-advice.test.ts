@@ -9,6 +9,13 @@ const bare = (code: 'ABORTED' | 'BUCKET_REFUSED' | 'DEADLINE_EXCEEDED' | 'INTERN
 describe('the advice about a bucket', () => {
   it('is another server only where the probe refused the condition', () => {
     expect(adviceFor(bare('BUCKET_REFUSED'), 'condition')).toBe(CONDITION);
+    const endpoint = { setting: 'endpoint' };
+    const judged = new EngineError('BUCKET_REFUSED', 'x', { details: endpoint });
+    expect(adviceFor(judged, 'condition')).toBe(CONDITION);
+    const told = new EngineError('BUCKET_REFUSED', 'x', {
+      details: { ...endpoint, call: 'create' },
+    });
+    expect(adviceFor(told, 'condition')).not.toBe(CONDITION);
     for (const error of [bare('ABORTED'), bare('DEADLINE_EXCEEDED')]) {
       expect(adviceFor(error, 'condition')).toBe('try again');
       expect(adviceFor(error)).toBe('try again');
