@@ -1,6 +1,7 @@
 /** Decoders of what servers of objects answer. */
 import { Buffer } from 'node:buffer';
 import type { Reply } from '../../../src/adapters/s3/exchange.ts';
+import { checkHeaderText } from '../../../src/adapters/s3/credentials.ts';
 import { replyFailure, s3CodeOf, type FailureSite } from '../../../src/adapters/s3/failure.ts';
 import { pageIn } from '../../../src/adapters/s3/list-objects.ts';
 import {
@@ -106,4 +107,16 @@ export const S3_DECODERS: readonly BytesDecoder[] = [
   ),
   decoder('pageIn', 'list-objects', (bytes) => pageIn(textOf(bytes)), [LIST]),
   decoder('sessionIn', 'sessions', (bytes) => sessionIn(textOf(bytes)), [SESSION]),
+  {
+    ...decoder(
+      'checkHeaderText',
+      'credentials',
+      (bytes) => {
+        const sessionToken = textOf(bytes);
+        return checkHeaderText({ accessKeyId: 'a', secretAccessKey: 's', sessionToken });
+      },
+      ['IQoJb3JpZ2luX2VjEBIaCXVzLWVhc3QtMSJHMEU='],
+    ),
+    codes: ['BUCKET_REFUSED'],
+  },
 ];
