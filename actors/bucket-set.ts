@@ -234,6 +234,7 @@ export class BucketSets {
         const outcome = await store.createOnly(identityKey(setId), bytes, { signal });
         // The id is new: an object of it is this one, sent twice.
         const isOwn = outcome.kind === 'exists' && Buffer.compare(outcome.head, bytes) === 0;
+        if (outcome.kind === 'refused') throw outcome.cause;
         if (outcome.kind !== 'created' && !isOwn) {
           throw new EngineError('BUCKET_UNAVAILABLE', 'a new set could not write an identity', {
             cause: 'cause' in outcome ? outcome.cause : undefined,

@@ -3,7 +3,10 @@
  * process read that leads nothing and writes nothing. Source: the seed's "Committed: flight copies
  * visible in at least W buckets".
  */
-import { EXISTS_HEAD_BYTES } from '../src/ports/bucket-store.ts';
+import { backoffMillis } from '../src/lib/backoff.ts';
+import { EngineError } from '../src/lib/errors.ts';
+import { sleep, throwIfAborted } from '../src/lib/wait.ts';
+import { EXISTS_HEAD_BYTES, needsHelp } from '../src/ports/bucket-store.ts';
 import { inspectSlotObject } from '../src/format/slot-object.ts';
 import { slotKey } from '../src/protocol/keys.ts';
 import type { EpochRecord } from '../src/protocol/records.ts';
@@ -12,6 +15,9 @@ import type { StarPorts } from './ports.ts';
 import { readFlightHead, type FlightHead } from './slot-heads.ts';
 
 const WAVE_SLOTS = 16;
+/** A wave that too few buckets answer is repeated so often: one answer of "too busy" is no reason to give up. */
+const REPEATS_MAX = 4;
+const RETRY = { firstMillis: 50, maxMillis: 1_000 };
 
 export type SlotSight = 'committed' | 'partial' | 'poison' | 'empty' | 'undecided';
 
@@ -20,6 +26,10 @@ export interface SeenSlot {
   readonly sight: SlotSight;
   /** Identical copies of the writer's flight. */
   readonly copies: number;
+  /** Buckets that said what they hold. */
+  readonly answers: number;
+  /** Why another one did not: a refusal, if there is one. */
+  readonly cause: EngineError | undefined;
 }
 
 /** What the buckets hold of one slot right now. Decides nothing: no identity is confirmed. */
@@ -29,16 +39,41 @@ export async function lookAtSlot(
   slot: number,
   signal?: AbortSignal,
 ): Promise<SeenSlot> {
-  const sights = await Promise.all(set.buckets.map((b) => lookInBucket(b, record, slot, signal)));
+  const causes: EngineError[] = [];
+  const sights = await Promise.all(
+    set.buckets.map(async (bucket) => {
+      const sight = await lookInBucket(bucket, record, slot, signal);
+      if (typeof sight === 'string') return sight;
+      causes.push(sight);
+      return 'unknown';
+    }),
+  );
   const counts = new Map<string, number>();
   for (const sight of sights) counts.set(sight, (counts.get(sight) ?? 0) + 1);
   const flights = [...counts].filter(([sight]) => sight.startsWith('flight'));
   const copies = Math.max(0, ...flights.map(([, count]) => count));
   const count = (sight: string): number => counts.get(sight) ?? 0;
-  if (copies >= record.copyQuorum) return { slot, sight: 'committed', copies };
-  if (copies > 0) return { slot, sight: 'partial', copies };
-  if (count('poison') > 0) return { slot, sight: 'poison', copies };
-  return { slot, sight: count('empty') === sights.length ? 'empty' : 'undecided', copies };
+  const cause = causes.find(needsHelp) ?? causes[0];
+  const seen = { slot, copies, answers: sights.length - count('unknown'), cause };
+  if (copies >= record.copyQuorum) return { ...seen, sight: 'committed' };
+  if (copies > 0) return { ...seen, sight: 'partial' };
+  if (count('poison') > 0) return { ...seen, sight: 'poison' };
+  return { ...seen, sight: count('empty') === sights.length ? 'empty' : 'undecided' };
+}
+
+/** Fewer buckets answer than would have to show a copy: nothing can be said of the slot. */
+export function isHidden({ sight, answers }: SeenSlot, { copyQuorum }: EpochRecord): boolean {
+  return sight !== 'committed' && answers < copyQuorum;
+}
+
+/** The error of a look that cannot tell what is there. */
+export function hiddenError(seen: SeenSlot, { star, epoch, copyQuorum }: EpochRecord): EngineError {
+  const { slot, answers, cause } = seen;
+  if (cause !== undefined && needsHelp(cause)) return cause;
+  return new EngineError('BUCKET_UNAVAILABLE', 'too few buckets say what they hold of a slot', {
+    details: { star, epoch, slot, answering: answers, copyQuorum },
+    cause,
+  });
 }
 
 async function lookInBucket(
@@ -46,13 +81,13 @@ async function lookInBucket(
   record: EpochRecord,
   slot: number,
   signal: AbortSignal | undefined,
-): Promise<string> {
+): Promise<string | EngineError> {
   if (bucket === undefined) return 'unknown';
   const { star, epoch, nonce } = record;
   const key = slotKey(star, epoch, slot);
   const read = await bucket.store.readHead(key, EXISTS_HEAD_BYTES, { signal });
   if (read.kind === 'absent') return 'empty';
-  if (read.kind === 'unknown') return 'unknown';
+  if (read.kind === 'unknown') return read.cause;
   const object = inspectSlotObject(read.bytes, read.sizeBytes, { star, epoch, slot, nonce });
   if (object.kind !== 'flight') return object.kind;
   const { headerChecksum, bodyChecksum } = object.preamble;
@@ -63,7 +98,11 @@ export interface CommittedSlot extends FlightHead {
   readonly slot: number;
 }
 
-/** Heads of the committed run from the checkpoint to the cut, or to the first slot without W copies. */
+/**
+ * Heads of the committed run from the checkpoint to the cut, or to the first slot without W copies.
+ *
+ * @throws EngineError BUCKET_UNAVAILABLE, BUCKET_REFUSED when too few buckets say where it ends.
+ */
 export async function* committedRun(
   ports: StarPorts,
   set: BucketSet,
@@ -74,7 +113,7 @@ export async function* committedRun(
   const end = record.cut ?? Number.POSITIVE_INFINITY;
   for (let slot = record.checkpoint; slot < end; slot += WAVE_SLOTS) {
     const wave = Array.from({ length: Math.min(WAVE_SLOTS, end - slot) }, (_, i) => slot + i);
-    const seen = await Promise.all(wave.map((s) => lookAtSlot(set, record, s, signal)));
+    const seen = await lookAtWave(ports, { set, record, wave }, signal);
     const stop = seen.findIndex(({ sight }) => sight !== 'committed');
     const committed = stop < 0 ? wave : wave.slice(0, stop);
     const heads = await Promise.all(
@@ -85,5 +124,26 @@ export async function* committedRun(
       yield { ...head.value, slot: committed[index]! };
     }
     if (stop >= 0) return;
+  }
+}
+
+async function lookAtWave(
+  { clock, random }: Pick<StarPorts, 'clock' | 'random'>,
+  target: {
+    readonly set: BucketSet;
+    readonly record: EpochRecord;
+    readonly wave: readonly number[];
+  },
+  signal: AbortSignal | undefined,
+): Promise<readonly SeenSlot[]> {
+  const { set, record, wave } = target;
+  for (let repeats = 0; ; repeats++) {
+    const seen = await Promise.all(wave.map((slot) => lookAtSlot(set, record, slot, signal)));
+    throwIfAborted(signal, 'reading');
+    const end = seen.find(({ sight }) => sight !== 'committed');
+    if (end === undefined || !isHidden(end, record)) return seen;
+    const error = hiddenError(end, record);
+    if (!error.retryable || repeats === REPEATS_MAX) throw error;
+    await sleep(clock, backoffMillis(random, repeats, RETRY), signal);
   }
 }

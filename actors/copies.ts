@@ -6,6 +6,7 @@ import type { TimerHandle } from '../src/lib/clock.ts';
 import { toEngineError } from '../src/lib/errors.ts';
 import type { EngineError } from '../src/lib/errors.ts';
 import { abortedError } from '../src/lib/wait.ts';
+import { needsHelp } from '../src/ports/bucket-store.ts';
 import type { BucketSet, SetBucket } from './bucket-set.ts';
 import type { StarPorts } from './ports.ts';
 
@@ -25,6 +26,9 @@ export type CopyResult<T> =
       readonly bad: number;
       /** Buckets that did not answer, or are not configured any more: they may hold a good copy. */
       readonly unknown: number;
+      /** Of these: they refuse until somebody helps. */
+      readonly refused: number;
+      /** Of a refusal, if there is one: that is what somebody has to look at. */
       readonly cause: EngineError | undefined;
     };
 
@@ -90,6 +94,7 @@ class CopyRace<T> {
   #absent = 0;
   #bad = 0;
   #unknown: number;
+  #refused = 0;
   #cause: EngineError | undefined;
   #timer: TimerHandle | undefined;
   #isOver = false;
@@ -151,6 +156,8 @@ class CopyRace<T> {
     else if (answer.kind === 'bad') this.#reportBad(bucket, answer.reason);
     else {
       this.#unknown++;
+      const refuses = needsHelp(answer.cause);
+      if (refuses && this.#refused++ === 0) this.#cause = answer.cause;
       this.#cause ??= answer.cause;
       this.#avoid(bucket);
     }
@@ -176,6 +183,7 @@ class CopyRace<T> {
       absent: this.#absent,
       bad: this.#bad,
       unknown: this.#unknown,
+      refused: this.#refused,
       cause: this.#cause,
     });
   }

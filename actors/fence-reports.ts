@@ -1,4 +1,5 @@
 /** What a fence tells its callers: results, progress, and what keeps it from deciding. */
+import type { EngineError } from '../src/lib/errors.ts';
 import type { MetaVersion } from '../src/ports/metastore.ts';
 import type { SlotVerdict } from '../src/protocol/fence.ts';
 import type { EpochRecord } from '../src/protocol/records.ts';
@@ -49,4 +50,6 @@ export interface UndecidedFence {
   readonly buckets: readonly string[];
   /** Wall time at which the slot became undecided. */
   readonly sinceMillis: number;
+  /** What one of them refuses with, if any does: somebody has to change it. */
+  readonly refusal: EngineError | undefined;
 }

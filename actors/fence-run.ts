@@ -112,6 +112,7 @@ export class FenceRun {
       slot: walk.slot,
       buckets: this.#blockedNames(walk),
       sinceMillis: undecidedSinceMillis,
+      refusal: this.#refusalOf(walk),
     };
   }
 
@@ -133,6 +134,7 @@ export class FenceRun {
     }
     return new EngineError('FENCE_UNDECIDED', 'buckets that do not answer hold the deciding vote', {
       sideEffects: 'possible',
+      cause: undecided.refusal,
       details: {
         star,
         epoch,
@@ -292,8 +294,17 @@ export class FenceRun {
   }
 
   #blockedNames(walk: FenceState): string[] {
+    return this.#bucketNames(this.#blocked(walk));
+  }
+
+  #refusalOf(walk: FenceState): EngineError | undefined {
+    const refusals = this.#blocked(walk).map((at) => this.#fenced?.patience[at]?.refusal);
+    return refusals.find((refusal) => refusal !== undefined);
+  }
+
+  #blocked(walk: FenceState): number[] {
     const buckets = this.#fenced?.set.buckets ?? [];
-    return this.#bucketNames([...buckets.keys()].filter((at) => hasBit(walk.wave.blocked, at)));
+    return [...buckets.keys()].filter((at) => hasBit(walk.wave.blocked, at));
   }
 
   #bucketNames(indexes: readonly number[]): string[] {

@@ -53,12 +53,14 @@ const DEFAULT_READ_AHEAD_BYTES = 8 * 1024 * 1024;
  * The records of one span, in order. Bodies are views over the bytes that were read.
  *
  * A bad copy is counted, logged and reported, and the next bucket is asked; a bucket that hangs is
- * hedged. Buckets that do not answer are asked again with back-off until the deadline.
+ * hedged. Buckets that do not answer are asked again with back-off until the deadline; where all that may
+ * hold a copy refuse, that is the end.
  *
  * @throws EngineError DATA_LOSS when every bucket answered and none has a good copy, naming stream,
  *   range and slot. With `absent` equal to the number of buckets the slot may have been removed in
  *   good order: resolve the position again before reporting a loss. BUCKET_UNAVAILABLE when buckets
- *   that may hold it did not answer in time. ABORTED, METASTORE_UNAVAILABLE, METASTORE_CORRUPT.
+ *   that may hold it did not answer in time, BUCKET_REFUSED when they refuse. ABORTED,
+ *   METASTORE_UNAVAILABLE, METASTORE_CORRUPT.
  */
 export async function readSpan(
   ports: ReaderPorts,
@@ -78,6 +80,7 @@ export async function readSpan(
       if (result.kind === 'good') return result.value;
       if (result.unknown === 0) throw lossError(source, result);
       cause = result.cause ?? cause;
+      if (result.refused === result.unknown && result.cause !== undefined) throw result.cause;
       await sleep(ports.clock, backoffMillis(ports.random, attempt, RETRY), signal);
     }
   } catch (error) {

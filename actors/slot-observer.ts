@@ -212,6 +212,7 @@ class WaveObservation {
   }
 
   #seen(bucket: number, index: number, outcome: ReadOutcome): void {
+    if (outcome.kind === 'unknown') this.#epoch.patience[bucket]!.noteFailedRead(outcome.cause);
     if (!this.#isOver) this.#lay(this.#boards[index]!, bucket, outcome);
     this.#answered(bucket, outcome.kind !== 'unknown');
   }

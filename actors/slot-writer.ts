@@ -155,6 +155,7 @@ export class SlotWriter {
       const { cell, print, released, sizeBytes } = found;
       return { slot, bucket, outcome: 'held', cell, print, released, sizeBytes };
     }
+    this.#epoch.patience[bucket]!.noteFailedWrite(outcome.cause);
     if (outcome.kind === 'refused') {
       this.#ports.log.warn(
         { slot, bucket: this.#epoch.set.buckets[bucket]?.store.name, cause: outcome.cause.code },

@@ -62,8 +62,9 @@ export function abandonedError(abandonedStreams: number): EngineError {
 export function undecidedError(clock: Clock, fences: FenceActors): EngineError | undefined {
   const [undecided] = fences.undecided();
   if (undecided === undefined) return undefined;
-  const { star, epoch, slot, buckets, sinceMillis } = undecided;
+  const { star, epoch, slot, buckets, sinceMillis, refusal } = undecided;
   return new EngineError('FENCE_UNDECIDED', 'buckets that do not answer hold the deciding vote', {
+    cause: refusal,
     details: {
       star,
       epoch,

@@ -3,7 +3,7 @@ import { EngineError, textOf } from '../lib/errors.ts';
 import { checkOptionsObject } from '../lib/wait.ts';
 import type { EpochRecord } from '../protocol/records.ts';
 import type { BucketSet } from '../../actors/bucket-set.ts';
-import { lookAtSlot, type SlotSight } from '../../actors/committed-run.ts';
+import { hiddenError, isHidden, lookAtSlot, type SlotSight } from '../../actors/committed-run.ts';
 import type { SlotOptions, SlotView } from './api.ts';
 
 interface SlotRequest {
@@ -35,7 +35,11 @@ export function checkSlotRequest(epoch: number, options: SlotOptions): SlotReque
   return { from, limit: limit ?? DEFAULT_LIMIT };
 }
 
-/** Ends behind a whole window of empty slots: assignment never runs further ahead. */
+/**
+ * Ends behind a whole window of empty slots: assignment never runs further ahead.
+ *
+ * @throws EngineError BUCKET_REFUSED, BUCKET_UNAVAILABLE when too few buckets say anything of a whole wave.
+ */
 export async function slotViews(
   set: BucketSet,
   record: EpochRecord,
@@ -48,7 +52,9 @@ export async function slotViews(
   let empty = 0;
   for (let slot = first; slot < end && empty < record.window; slot += WAVE_SLOTS) {
     const wave = Array.from({ length: Math.min(WAVE_SLOTS, end - slot) }, (_, at) => slot + at);
-    for (const seen of await Promise.all(wave.map((s) => lookAtSlot(set, record, s, signal)))) {
+    const all = await Promise.all(wave.map((s) => lookAtSlot(set, record, s, signal)));
+    if (all.every((seen) => isHidden(seen, record))) throw hiddenError(all[0]!, record);
+    for (const seen of all) {
       empty = seen.sight === 'empty' ? empty + 1 : 0;
       views.push({ slot: seen.slot, verdict: VERDICTS[seen.sight], copies: seen.copies });
     }

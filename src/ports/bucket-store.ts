@@ -68,6 +68,7 @@ export type CreateOutcome =
   /** It is not stored and a retry needs somebody's help (full, read-only, forbidden). */
   | { readonly kind: 'refused'; readonly cause: EngineError };
 
+/** Of `unknown` the cause says whether another try may help by itself; see `needsHelp`. */
 export type ReadOutcome =
   | { readonly kind: 'found'; readonly bytes: Uint8Array; readonly sizeBytes: number }
   | { readonly kind: 'absent' }
@@ -86,6 +87,16 @@ export type ProbeOutcome =
   | { readonly kind: 'accepted' }
   | { readonly kind: 'refused'; readonly cause: EngineError }
   | { readonly kind: 'unknown'; readonly cause: EngineError };
+
+/**
+ * Whether another try fails, too, until somebody helps: a wrong key, a missing permission. It says nothing
+ * about the object, as whatever else left a call open: what refuses a read shows neither a copy nor an absence.
+ * Whoever only looks ends with it; whoever has promised something, a writer or a fence, tries on, since it
+ * may pass: keys are renewed, permissions are given back.
+ */
+export function needsHelp(cause: EngineError): boolean {
+  return cause.code === 'BUCKET_REFUSED';
+}
 
 /** Bytes that `exists` answers carry of the object found: at least a slot object's preamble. */
 export const EXISTS_HEAD_BYTES = 256;

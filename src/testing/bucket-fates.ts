@@ -34,7 +34,7 @@ export type BucketFate =
   | { readonly kind: 'hang'; readonly stored?: boolean }
   /** The store answers an error: 409 and 429 without an effect, 5xx with one if `stored`. */
   | { readonly kind: 'error'; readonly status: number; readonly stored?: boolean }
-  /** Full, read-only or forbidden: definitely not stored. */
+  /** Full or forbidden until somebody helps: nothing was done, and of a read nothing is told. */
   | { readonly kind: 'refused' };
 
 /** Fates that odds may draw; the last three are errors of the store: 409, 429 or 503, 500 though stored. */
@@ -125,7 +125,7 @@ export function drawBucketFate(prng: Prng, profile: BucketFaultProfile, op: Buck
     case 'throttled':
       return { kind: 'error', status: prng.pick([429, 503]) };
     case 'refused':
-      // Only creating answers so; a delete that is forbidden is an error of the store.
+      // Rules refuse any call; by chance only creations are, since whoever reads ends with it, by design.
       return op === 'createOnly' ? { kind: 'refused' } : { kind: 'error', status: 403 };
     case 'lost-request':
     case 'lost-response':

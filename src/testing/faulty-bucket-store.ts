@@ -266,10 +266,7 @@ export class FaultyBucketStore implements port.BucketStore {
         return;
       }
       case 'refused':
-        exchange.answerAfter(requestMillis, {
-          kind: 'refused',
-          cause: new EngineError('BUCKET_FULL', 'the store refused to create the object'),
-        } as unknown as T);
+        exchange.answerAfter(requestMillis, refusalOf<T>(call.op));
         return;
     }
   }
@@ -326,6 +323,16 @@ function unknown<T>(cause: EngineError): T {
 
 function broken<T>(reason: string): T {
   return unknown(new EngineError('BUCKET_UNAVAILABLE', reason));
+}
+
+/** Only creations and probes have an outcome of their own for it. */
+function refusalOf<T>(op: BucketOp): T {
+  if (op !== 'createOnly' && op !== 'probe') {
+    return unknown(new EngineError('BUCKET_REFUSED', 'the store refuses the call'));
+  }
+  const code = op === 'probe' ? 'BUCKET_REFUSED' : 'BUCKET_FULL';
+  const cause = new EngineError(code, 'the store refused to create the object');
+  return { kind: 'refused', cause } as T;
 }
 
 function describeFate(fate: BucketFate): string {

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { S3Server, TEST_REGION } from '../support/s3/server.ts';
 import { bucketsOf, runOnS3, s3Server, settingsFile, THREE } from './s3-support.ts';
-import { temporaryFolder } from './support.ts';
+import { eventually } from '../support/eventually.ts';
+import { start, temporaryFolder } from './support.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -109,6 +110,51 @@ describe('a wrong setting of buckets on S3', () => {
     const explained = await runOnS3(['explain', 'main', '0', '0', ...where]);
     expect(explained.stdout).toContain('undecided');
     expect(explained.stdout).toContain('setting=secretAccessKey');
+    const refused = /^asterlog: BUCKET_REFUSED [^\n]* setting=secretAccessKey[^\n]*\n$/;
+    // It is not tried again until a deadline passes, which would be another code.
+    for (const args of [
+      ['read', 's'],
+      ['tail', 's'],
+    ]) {
+      const finished = await runOnS3([...args, ...where]);
+      expect(finished, args[0]).toMatchObject({ code: 2, stdout: '' });
+      expect(finished.stderr).toMatch(refused);
+    }
+    const checked = await runOnS3(['check', ...where]);
+    expect(checked.code).toBe(2);
+    expect(checked.stdout).toContain('BUCKET_REFUSED');
+    expect(checked.stdout).toContain('setting=secretAccessKey');
+    const told = await runOnS3(['buckets', 'check', ...where]);
+    expect(told.code).toBe(2);
+    expect(told.stdout).toContain('setting=secretAccessKey');
+  });
+
+  it('is named to who looks at an epoch that nobody has ended', async () => {
+    const server = await s3Server({ buckets: THREE });
+    const where = [...bucketsOf(server), '--root', join(temporaryFolder(), 'data')];
+    const writing = start(['append', '--stream', 's', ...where]);
+    writing.child.stdin?.write('one\n');
+    await eventually(() => {
+      const stored = THREE.filter((name) =>
+        [...server.bucket(name).objects.keys()].some((key) => key.includes('/main/')),
+      );
+      expect(stored, writing.stdout()).toHaveLength(3);
+    });
+    writing.child.kill('SIGKILL');
+    await writing.finished;
+    expect((await runOnS3(['read', 's', ...where])).stdout).toBe('one\n');
+    server.denied.add('s3:GetObject');
+    const read = await runOnS3(['read', 's', ...where]);
+    // Without an answer it must not seem empty.
+    expect(read).toMatchObject({ code: 2, stdout: '' });
+    expect(read.stderr).toContain('setting=permission permission="s3:GetObject and s3:ListBucket"');
+    const status = await runOnS3(['status', ...where]);
+    expect(status.code).toBe(2);
+    expect(status.stdout).toContain('star main: 1 epochs');
+    expect(status.stderr).toMatch(/^asterlog: BUCKET_REFUSED [^\n]* setting=permission[^\n]*\n$/);
+    const fence = await runOnS3(['fence', 'main', '0', '--timeout', '3s', ...where]);
+    expect(fence.code).toBe(4);
+    expect(fence.stderr).toContain('setting=permission');
   });
 
   it('variable that is not set is named', async () => {

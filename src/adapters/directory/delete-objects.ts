@@ -2,7 +2,7 @@ import { forEachBounded } from '../../lib/bounded.ts';
 import type { DeleteOutcome } from '../../ports/bucket-store.ts';
 import type { Call } from '../calls/calls.ts';
 import type { BucketContext } from './context.ts';
-import { codeOf, readOnlyError, unavailable } from './failure.ts';
+import { codeOf, readError, readOnlyError } from './failure.ts';
 import { placeOf } from './names.ts';
 import { absent } from './read-object.ts';
 
@@ -32,7 +32,7 @@ export async function deleteObjects(
       const all = await deleteWithin(context, call, directory, { keys, indexes });
       for (const [at, outcome] of all.entries()) outcomes[indexes[at]!] = outcome;
     } catch (error) {
-      const unknown: DeleteOutcome = { kind: 'unknown', cause: unavailable(error, context.name) };
+      const unknown: DeleteOutcome = { kind: 'unknown', cause: readError(error, context.name) };
       for (const index of indexes) outcomes[index] = unknown;
     }
   });
@@ -59,7 +59,7 @@ async function deleteWithin(
       try {
         outcomes[at] = await unlink(context, `${directory.path}/${file}`);
       } catch (error) {
-        outcomes[at] = { kind: 'unknown', cause: unavailable(error, name) };
+        outcomes[at] = { kind: 'unknown', cause: readError(error, name) };
       }
     });
     // Also for an absence: an earlier removal that was never synced could be undone.

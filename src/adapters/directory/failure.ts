@@ -7,7 +7,7 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, string]>> = {
   ENOSPC: ['BUCKET_FULL', 'bucket directory has no room'],
   EDQUOT: ['BUCKET_FULL', 'bucket directory is over its quota'],
   EROFS: ['BUCKET_REFUSED', 'bucket directory is read-only'],
-  EACCES: ['BUCKET_REFUSED', 'bucket directory may not be written'],
+  EACCES: ['BUCKET_REFUSED', 'bucket directory may not be used'],
   EPERM: ['BUCKET_REFUSED', 'file system does not permit the operation'],
   ENOTSUP: ['BUCKET_REFUSED', 'file system does not support the operation'],
   ENOSYS: ['BUCKET_REFUSED', 'file system does not know the operation'],
@@ -41,6 +41,11 @@ export function failureOutcome(error: unknown, bucket: string): FailureOutcome {
   if (refusal === undefined) return { kind: 'unknown', cause: unavailable(error, bucket) };
   const [code, summary] = refusal;
   return { kind: 'refused', cause: describe(code, summary, error, bucket) };
+}
+
+/** The error of a read, a list or a deletion. */
+export function readError(error: unknown, bucket: string): EngineError {
+  return isFull(error) ? unavailable(error, bucket) : failureOutcome(error, bucket).cause;
 }
 
 /** The error of a call whose effect nobody can tell. */

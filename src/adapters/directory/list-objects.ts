@@ -1,6 +1,6 @@
 import type { ListOptions, ListOutcome } from '../../ports/bucket-store.ts';
 import type { BucketContext } from './context.ts';
-import { unavailable } from './failure.ts';
+import { readError } from './failure.ts';
 import { isContinued, joined, keyPrefixOf } from './names.ts';
 
 /** Keys in byte order. Reads the directories of the page asked for, not those before or after it. */
@@ -33,7 +33,7 @@ export async function listObjects(
     if (keys.length <= limit) keys.push(...pending);
     return { kind: 'listed', keys: keys.slice(0, limit), more: keys.length > limit };
   } catch (error) {
-    return { kind: 'unknown', cause: unavailable(error, context.name) };
+    return { kind: 'unknown', cause: readError(error, context.name) };
   }
 }
 

@@ -1,7 +1,7 @@
 import { EngineError } from '../../lib/errors.ts';
 import type { ReadOutcome } from '../../ports/bucket-store.ts';
 import type { BucketContext } from './context.ts';
-import { codeOf, unavailable } from './failure.ts';
+import { codeOf, readError } from './failure.ts';
 import type { DirectoryFileSystem } from './file-system.ts';
 import { placeOf, type Place } from './names.ts';
 
@@ -28,7 +28,7 @@ export async function readObject(
     if (evidence) await syncDirectoryOf(context, place, found !== undefined);
     return found === undefined ? await absent(context) : { kind: 'found', ...found };
   } catch (error) {
-    return { kind: 'unknown', cause: unavailable(error, name) };
+    return { kind: 'unknown', cause: readError(error, name) };
   }
 }
 

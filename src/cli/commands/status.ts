@@ -18,6 +18,8 @@ in rows), retired (its objects are gone).
 
 A stream in limbo is one whose release failed; its star tries again every five seconds. See
 "asterlog release --help" for what an operator can do about it.
+
+Where too few buckets answer, epochs are shown without their slots, and the error says why.
 `;
 
 export function registerStatus(program: Command, context: Context): void {
@@ -47,18 +49,26 @@ const DRAWN_EPOCHS = 4;
 async function status(context: Context, options: StatusOptions): Promise<void> {
   const output = outputOf(context, options);
   const { signal } = context.shutdown;
+  const failures: unknown[] = [];
   const chain = await withReader(context, options, async (reader) => {
     const { star, epochs, limbo } = await reader.status({ signal });
     const drawn = epochs.slice(-DRAWN_EPOCHS);
     const seen = drawn.map(async (epoch): Promise<DrawnEpoch> => {
       if (epoch.state === 'settled' || epoch.state === 'retired') return epoch;
-      return { ...epoch, slots: await reader.slots(epoch.epoch, { signal }) };
+      try {
+        return { ...epoch, slots: await reader.slots(epoch.epoch, { signal }) };
+      } catch (error) {
+        failures.push(error);
+        return epoch;
+      }
     });
     const earlier = epochs.slice(0, -DRAWN_EPOCHS);
     return { star, epochs: [...earlier, ...(await Promise.all(seen))], limbo };
   });
   const { charset, paint, width } = output.out;
   output.result(chain, () => chainLines(chain, { charset, paint, width: width(), maxRows: 3 }));
+  // What the metastore says is told all the same.
+  if (failures.length > 0) throw failures[0];
 }
 
 export function chainLines(chain: DrawnChain, options: GridOptions): string[] {

@@ -105,14 +105,16 @@ describe('a full disk', () => {
 });
 
 describe('a folder that may not be written', () => {
-  it.each(['EROFS', 'EACCES', 'EPERM'])('refuses creations after %s', async (code) => {
+  it.each(['EROFS', 'EACCES', 'EPERM'])('refuses what is asked of it after %s', async (code) => {
     const store = await open();
     await store.createOnly(KEY, BODY);
     fail(code, isCall('open', 'mkdir', 'link', 'unlink'));
     expectRefused(await store.createOnly('a/main/7/43', BODY), 'BUCKET_REFUSED', code);
-    expectUnknown(await store.delete(KEY), 'BUCKET_UNAVAILABLE');
+    expectUnknown(await store.delete(KEY), 'BUCKET_REFUSED');
+    expectUnknown(await store.readHead(KEY, 10), 'BUCKET_REFUSED');
     mend();
     expect(await store.createOnly('a/main/7/43', BODY)).toEqual(CREATED);
+    expect((await store.readHead(KEY, 10)).kind).toBe('found');
   });
 
   it('does not open', async () => {

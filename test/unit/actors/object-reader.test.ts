@@ -142,6 +142,36 @@ describe('reading one span', () => {
     });
   });
 
+  it('ends at once where all that may hold a copy refuse', async () => {
+    await reading(async ({ setting, ports, sets, sources, flip }) => {
+      await flip(0, 1);
+      setting.world.bucketScript.add({ op: 'readRange', times: 2, fate: { kind: 'refused' } });
+      const begun = ports.clock.monotonic();
+      await expect(readSpan(ports, sets, sources[1]!)).rejects.toMatchObject({
+        code: 'BUCKET_REFUSED',
+        retryable: false,
+      });
+      expect(ports.clock.monotonic() - begun).toBeLessThan(100);
+      // Nothing is remembered of it.
+      expect(await readSpan(ports, sets, sources[1]!)).toHaveLength(2);
+    });
+  });
+
+  it('asks again while one that does not refuse may hold a copy, and then says what refused', async () => {
+    await reading(async ({ setting, ports, sets, sources }) => {
+      const target = 'bucket-0';
+      setting.world.bucketScript.add({ target, times: 1_000, fate: { kind: 'refused' } });
+      for (const bucket of [1, 2]) setting.world.bucket(bucket).goDown();
+      const waiting = readSpan(ports, sets, sources[1]!, { timeoutMillis: 60_000 });
+      setting.world.scheduler.schedule(20_000, 'recovery', () => setting.world.bucket(2).recover());
+      expect(await waiting).toHaveLength(2);
+      setting.world.bucket(2).goDown();
+      await expect(
+        readSpan(ports, sets, sources[1]!, { timeoutMillis: 20_000 }),
+      ).rejects.toMatchObject({ code: 'BUCKET_UNAVAILABLE', cause: { code: 'BUCKET_REFUSED' } });
+    });
+  });
+
   it('hedges a bucket that hangs, and asks it last for a while', async () => {
     await reading(async ({ setting, ports, sets, sources, calls }) => {
       setting.world.bucketScript.add({

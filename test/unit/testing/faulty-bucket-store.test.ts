@@ -85,6 +85,19 @@ describe('FaultyBucketStore', () => {
     expect(await createUnder(fate)).toEqual({ kind, stored, storedLater });
   });
 
+  it('refuses reads, lists and deletions without a word about the object', async () => {
+    const { scheduler, bucket } = setUp();
+    bucket.script.add({ times: 4, fate: { kind: 'refused' } });
+    const refused = { kind: 'unknown', cause: { code: 'BUCKET_REFUSED' } };
+    expect(await result(scheduler, bucket.readHead('k', 2))).toMatchObject(refused);
+    expect(await result(scheduler, bucket.list(''))).toMatchObject(refused);
+    expect(await result(scheduler, bucket.delete('k'))).toMatchObject(refused);
+    expect(await result(scheduler, bucket.deleteMany(['k', 'l']))).toMatchObject([
+      refused,
+      refused,
+    ]);
+  });
+
   it('gives up a call that hangs after the time-out of an adapter', async () => {
     const { scheduler, bucket } = setUp();
     bucket.script.add({ op: 'readHead', fate: { kind: 'hang' } });

@@ -86,6 +86,26 @@ describe('what befalls the stores', () => {
     });
   });
 
+  test('buckets that refuse every call for a minute keep a takeover waiting, and nothing is lost', async () => {
+    await simulate({}, async (sim) => {
+      const two = await sim.start({ ...settings, star: 'two' });
+      expect(await appended(sim)).toBe(1);
+      const rules = ['bucket-1', 'bucket-2'].map((target) =>
+        sim.bucketFaults.add({ target, times: Infinity, fate: { kind: 'refused' } }),
+      );
+      for (const process of sim.world.living) if (process !== two.process) process.crash();
+      const opening = two.engine.open('orders', { whileHeld: 'wait', timeoutMillis: 300_000 });
+      await sim.sleep(60_000);
+      for (const rule of rules) {
+        expect(rule.hits).toBeGreaterThan(3);
+        rule.remove();
+      }
+      expect(await (await opening).checkTail()).toMatchObject({ seqNum: 1 });
+      two.process.crash();
+      expect(await readByAnother(sim)).toEqual(['kept']);
+    });
+  });
+
   test('a metastore with old reads, late writes and lost answers', async () => {
     await simulate({ seed: 3 }, async (sim) => {
       const stale = sim.metaFaults.add({
