@@ -44,7 +44,8 @@ export async function instantiate(
   options: InstantiateOptions,
 ): Promise<Instantiated> {
   const compute = computeOf(settings);
-  const stores = await openStores(components, options.mode, compute);
+  const metrics = new Metrics();
+  const stores = await openStores(components, options.mode, { compute, metrics });
   const byName = new Map<string, BucketStore>();
   const roundTrips = settings.meterRoundTrips ? new RoundTripMeter() : undefined;
   const metered = roundTrips === undefined ? undefined : meteredBuckets(roundTrips);
@@ -71,7 +72,7 @@ export async function instantiate(
           : meteredMetastore(stores.metastore, roundTrips),
       ...(roundTrips === undefined ? {} : { roundTrips }),
       log: options.log ?? SILENT_LOG,
-      metrics: new Metrics(),
+      metrics,
       buckets,
       bucketByName: (name) => byName.get(name),
     };
@@ -88,7 +89,7 @@ export async function instantiate(
 function openStores(
   components: Components,
   mode: 'read' | 'write',
-  compute: Compute,
+  shared: { readonly compute: Compute; readonly metrics: Metrics },
 ): Promise<Stores> | Stores {
   switch (components.kind) {
     case 'memory':
@@ -96,7 +97,7 @@ function openStores(
     case 'directory':
       return directoryStores(components.root, mode);
     case 's3':
-      return s3Stores(components.metastore.root, mode, compute);
+      return s3Stores(components.metastore.root, mode, shared);
   }
 }
 

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { EngineError } from '../lib/errors.ts';
+import type { Metrics } from '../lib/metrics.ts';
 import { LmdbMetastore } from '../adapters/lmdb/metastore.ts';
 import { S3Control } from '../adapters/s3/control.ts';
 import { S3BucketStore } from '../adapters/s3/bucket-store.ts';
@@ -10,6 +11,12 @@ import { credentialSource } from '../adapters/s3/credential-sources.ts';
 import type { Compute } from '../ports/compute.ts';
 import type { S3BucketDescriptor } from './s3-components.ts';
 import { checkPresent, otherMetastore, type Stores } from './stores.ts';
+
+interface OpenOptions {
+  readonly readOnly: boolean;
+  readonly compute?: Compute;
+  readonly metrics?: Metrics;
+}
 
 interface OpenBucket {
   readonly descriptor: S3BucketDescriptor;
@@ -19,7 +26,7 @@ interface OpenBucket {
 export async function s3Stores(
   root: string,
   mode: 'read' | 'write',
-  compute: Compute,
+  { compute, metrics }: { readonly compute: Compute; readonly metrics: Metrics },
 ): Promise<Stores> {
   const directory = join(root, 'metastore');
   const readOnly = mode === 'read';
@@ -33,7 +40,7 @@ export async function s3Stores(
         details: { option: 'components.buckets', name: descriptor.name },
       });
     }
-    const store = await openS3Bucket(descriptor, { readOnly, compute });
+    const store = await openS3Bucket(descriptor, { readOnly, compute, metrics });
     buckets.set(descriptor.name, { descriptor, store });
     return store;
   };
@@ -61,11 +68,12 @@ export async function s3Stores(
 /** Nothing is asked of the server yet. */
 export async function openS3Bucket(
   { caFile, credentials, ...rest }: S3BucketDescriptor,
-  { readOnly, compute }: { readonly readOnly: boolean; readonly compute?: Compute },
+  { readOnly, compute, metrics }: OpenOptions,
 ): Promise<S3BucketStore> {
   return new S3BucketStore({
     ...rest,
     readOnly,
+    metrics,
     sha256: compute && ((bytes) => compute.sha256(bytes)),
     credentials: credentialSource(credentials),
     ca: caFile === undefined ? undefined : await readCertificates(caFile),

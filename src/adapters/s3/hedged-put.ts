@@ -57,7 +57,9 @@ export async function hedgedPut(
       first.onAbandoned?.();
       second.onAbandoned?.();
     };
-    const verdict = await firstDecisive([answer, put(second)]);
+    const verdict = await firstDecisive([answer, put(second)], (answered) => {
+      if (answered === 1) hedges.decided();
+    });
     await Promise.all([first, second].map((attempt) => attempt.giveUp(otherAnswered())));
     return verdict;
   } finally {
@@ -84,15 +86,22 @@ async function within(
 }
 
 /** A request that failed decides nothing while another one is open. */
-function firstDecisive(answers: readonly Promise<PutVerdict>[]): Promise<PutVerdict> {
+function firstDecisive(
+  answers: readonly Promise<PutVerdict>[],
+  onDecided: (index: number) => void,
+): Promise<PutVerdict> {
+  let isDecided = false;
   return new Promise((resolve, reject) => {
     const failures: Failure[] = [];
-    for (const answer of answers) {
+    answers.forEach((answer, index) => {
       answer.then((verdict) => {
-        if (verdict.kind === 'created' || verdict.kind === 'held') resolve(verdict);
-        else if (failures.push(verdict) === answers.length) resolve(gravest(failures));
+        if (verdict.kind === 'created' || verdict.kind === 'held') {
+          if (!isDecided) onDecided(index);
+          isDecided = true;
+          resolve(verdict);
+        } else if (failures.push(verdict) === answers.length) resolve(gravest(failures));
       }, reject);
-    }
+    });
   });
 }
 

@@ -1,4 +1,5 @@
 /** When a creation is sent a second time, and how often that may happen. */
+import { Counter } from '../../lib/metrics.ts';
 import { Latencies } from './latencies.ts';
 
 export interface HedgeOptions {
@@ -6,6 +7,14 @@ export interface HedgeOptions {
   readonly percent: number;
   /** Second requests at once. */
   readonly concurrent: number;
+  readonly counts?: HedgeCounts | undefined;
+}
+
+export interface HedgeCounts {
+  /** Second requests that were sent. */
+  readonly sent: Counter;
+  /** Of these: they had the decisive answer. */
+  readonly decided: Counter;
 }
 
 /** Bodies up to these sizes, and all others: what is late for a small one is early for a large one. */
@@ -22,8 +31,10 @@ export class Hedges {
   /** In hundredths: whole numbers add up exactly. */
   #saved = 0;
   #active = 0;
+  readonly #counts: HedgeCounts;
 
-  constructor({ percent, concurrent }: HedgeOptions) {
+  constructor({ percent, concurrent, counts }: HedgeOptions) {
+    this.#counts = counts ?? { sent: new Counter(), decided: new Counter() };
     this.#percent = percent;
     this.#concurrent = concurrent;
   }
@@ -46,7 +57,13 @@ export class Hedges {
     if (this.#saved < 100 || this.#active >= this.#concurrent) return false;
     this.#saved -= 100;
     this.#active++;
+    this.#counts.sent.add();
     return true;
+  }
+
+  /** The second request had the decisive answer. */
+  decided(): void {
+    this.#counts.decided.add();
   }
 
   end(): void {

@@ -57,6 +57,10 @@ export function openBucket(options: S3BucketOptions): OpenBucket {
     hedges: new Hedges({
       percent: options.hedgePercent ?? dialect.hedgePercent,
       concurrent: CONCURRENT_HEDGES,
+      counts: options.metrics && {
+        sent: options.metrics.counter('bucket.hedges'),
+        decided: options.metrics.counter('bucket.hedgesDecided'),
+      },
     }),
   };
   const { context, rules } = dialect.hasSessions

@@ -1,3 +1,4 @@
+import type { Metrics } from '../../lib/metrics.ts';
 import type { Addressing } from './address.ts';
 import type { CredentialSource } from './credentials.ts';
 import type { DialectName } from './dialects.ts';
@@ -40,4 +41,6 @@ export interface S3BucketOptions {
    * twentieth of the last ones. 5 by default (0 for GCS and R2), 0 for none.
    */
   readonly hedgePercent?: number | undefined;
+  /** Where second requests are counted: `bucket.hedges` and `bucket.hedgesDecided`. */
+  readonly metrics?: Metrics | undefined;
 }

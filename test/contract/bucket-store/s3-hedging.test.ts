@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { S3BucketStore } from '../../../src/adapters/s3/bucket-store.ts';
+import { Metrics, type Counter } from '../../../src/lib/metrics.ts';
 import { deferred } from '../../../src/lib/wait.ts';
 import type { CreateOutcome } from '../../../src/ports/bucket-store.ts';
 import type { Fault, SeenRequest } from '../../support/s3/fault-rules.ts';
@@ -54,6 +55,31 @@ async function bothArrived(): Promise<void> {
 }
 
 describe('a creation that is late', () => {
+  it('is counted, and whether the second request had the answer', async () => {
+    const metrics = new Metrics();
+    const counted = await warm(await fixture.open({ hedgePercent: 100, metrics }));
+    const [sent, decided] = ['bucket.hedges', 'bucket.hedgesDecided'].map((name) =>
+      metrics.counter(name),
+    ) as [Counter, Counter];
+    const before = { sent: sent.value, decided: decided.value };
+    const first = server.faults.hold(putOf(KEY));
+    expect(await counted.createOnly(KEY, BODY)).toEqual({ kind: 'created' });
+    first.release();
+    expect(sent.value - before.sent).toBe(1);
+    expect(decided.value - before.decided).toBe(1);
+    const other = 'main/7/43';
+    // The first one answers once the second has come.
+    const slow = server.faults.hold(putOf(other));
+    const second = server.faults.hold(putOf(other));
+    const creating = counted.createOnly(other, BODY);
+    await second.arrived;
+    slow.release();
+    expect(await creating).toEqual({ kind: 'created' });
+    second.release();
+    expect(sent.value - before.sent).toBe(2);
+    expect(decided.value - before.decided).toBe(1);
+  });
+
   it('is answered by the same request on another connection', async () => {
     const held = server.faults.hold(putOf(KEY));
     expect(await store.createOnly(KEY, BODY)).toEqual({ kind: 'created' });

@@ -93,6 +93,8 @@ describe('an engine on S3', () => {
       await using engine = await createEngine({ components: components() });
       const stream = await engine.open('orders');
       await stream.append([{ body: 'one' }]);
+      const { counters } = engine.metrics();
+      expect(counters).toMatchObject({ 'bucket.hedges': 0, 'bucket.hedgesDecided': 0 });
     }
     for (const server of servers) server.log.length = 0;
     await using reader = await openReader({ components: components() });
