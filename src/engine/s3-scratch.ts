@@ -23,15 +23,20 @@ export function withinS3(components: S3Components, segment: string): S3Component
  * Removes every object below the prefixes of these buckets. For data of which no engine is open and that
  * nobody wants any more.
  *
+ * @param last - a key that is removed when nothing else is left.
  * @returns How many buckets could not be emptied; what is left there stays.
  */
-export async function emptyS3(components: S3Components, wait: WaitOptions = {}): Promise<number> {
+export async function emptyS3(
+  components: S3Components,
+  last: string,
+  wait: WaitOptions = {},
+): Promise<number> {
   const results = await within(systemClock(), wait, 'emptying buckets', ({ signal }) =>
     Promise.all(
       components.buckets.map(async (descriptor) => {
         const store = await openS3Bucket(descriptor, { readOnly: false });
         try {
-          return await emptyOne(store, signal);
+          return await emptyOne(store, last, signal);
         } finally {
           await store.close();
         }
@@ -41,14 +46,15 @@ export async function emptyS3(components: S3Components, wait: WaitOptions = {}):
   return results.filter((isEmpty) => !isEmpty).length;
 }
 
-async function emptyOne(store: S3BucketStore, signal: AbortSignal): Promise<boolean> {
+async function emptyOne(store: S3BucketStore, last: string, signal: AbortSignal): Promise<boolean> {
   let startAfter = '';
   for (;;) {
     const page = await store.list('', { startAfter, signal });
     if (page.kind !== 'listed') return false;
-    const outcomes = await store.deleteMany(page.keys, { signal });
+    const keys = page.keys.filter((key) => key !== last);
+    const outcomes = await store.deleteMany(keys, { signal });
     if (outcomes.some(({ kind }) => kind === 'unknown')) return false;
-    if (!page.more) return true;
+    if (!page.more) return (await store.delete(last, { signal })).kind !== 'unknown';
     // Keys grow from page to page, so this comes to an end whatever the server still lists.
     startAfter = page.keys.at(-1)!;
   }

@@ -1,6 +1,11 @@
 /** The S3 store on a Ceph gateway: the contract of all bucket stores, and buckets to be refused. */
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { S3BucketStore } from '../../src/adapters/s3/bucket-store.ts';
+import { systemProcesses } from '../../src/adapters/system/processes.ts';
+import { cleanDemos, type CleanDemosOptions } from '../../src/engine/demo-cleanup.ts';
+import { DEMO_MARK, encodeDemoMark } from '../../src/engine/s3-demos.ts';
+import { s3Components } from '../../src/index.ts';
+import { forEachBounded } from '../../src/lib/bounded.ts';
 import { bucketStoreContract, type BucketFixture } from '../contract/bucket-store/contract.ts';
 import { startCephZone, whereCephRuns, type CephZone } from './ceph-zone.ts';
 import { s3Request } from './s3-request.ts';
@@ -44,6 +49,55 @@ function onZone(zone: CephZone): void {
         await Promise.all(opened.map((store) => store.close()));
       },
     };
+  });
+
+  describe('demos in a bucket of a Ceph gateway', () => {
+    const [dead, living] = ['demo-00000000dead', 'demo-0000000a11fe'] as const;
+    const self = systemProcesses().self();
+
+    /** More objects than one page has, or one request deletes. */
+    async function leaveBehind(store: S3BucketStore): Promise<void> {
+      const identity = { ...self, startTime: '1' };
+      await store.createOnly(`${dead}/${DEMO_MARK}`, encodeDemoMark(dead, identity));
+      await store.createOnly(`${living}/${DEMO_MARK}`, encodeDemoMark(living, self));
+      await store.createOnly('main/1', Buffer.from('of somebody'));
+      await forEachBounded(Array(1_100).keys(), 32, async (index) => {
+        const { kind } = await store.createOnly(`${dead}/main/${index}`, Buffer.from('left'));
+        expect(kind).toBe('created');
+      });
+    }
+
+    it('are removed once they are over, and nothing else', async () => {
+      const bucket = await makeBucket();
+      const store = open(bucket, 'log/');
+      await leaveBehind(store);
+      vi.stubEnv('AWS_ACCESS_KEY_ID', zone.credentials.accessKeyId);
+      vi.stubEnv('AWS_SECRET_ACCESS_KEY', zone.credentials.secretAccessKey);
+      vi.stubEnv('AWS_SESSION_TOKEN', '');
+      onTestFinished(() => void vi.unstubAllEnvs());
+      const components = s3Components({
+        endpoint: zone.endpoint,
+        buckets: [{ bucket, prefix: 'log/' }],
+        metastore: { root: './unused' },
+      });
+      const demosOf = async (options: CleanDemosOptions) => {
+        const [report] = await cleanDemos(components, options);
+        expect(report?.error).toBeUndefined();
+        return report?.demos.map(({ prefix, outcome, objects }) => [prefix, outcome, objects]);
+      };
+      const kept = [`log/${living}/`, 'kept', 1];
+      expect(await demosOf({})).toEqual([kept, [`log/${dead}/`, 'kept', 1_101]].reverse());
+      expect(await demosOf({ dryRun: true, idleMillis: 0 })).toEqual(
+        [kept, [`log/${dead}/`, 'removable', 1_101]].reverse(),
+      );
+      expect(await demosOf({ idleMillis: 0 })).toEqual(
+        [kept, [`log/${dead}/`, 'removed', 1_101]].reverse(),
+      );
+      expect(await demosOf({ idleMillis: 0 })).toEqual([kept]);
+      const left = await store.list('');
+      expect(left).toMatchObject({ keys: [`${living}/${DEMO_MARK}`, 'main/1'] });
+      await store.close();
+    });
   });
 
   describe('a bucket of a Ceph gateway', () => {

@@ -1,6 +1,6 @@
 /**
  * What is asked of a server now and then and by people: whether a bucket is there, where, under which
- * rules; and to make one. Over the AWS SDK, which knows how buckets are made in every region. It is loaded when it
+ * rules; to make one, and to remove objects. Over the AWS SDK, which knows how buckets are made in every region. It is loaded when it
  * is first needed: engines that only store never load it.
  */
 import type * as Sdk from '@aws-sdk/client-s3';
@@ -10,6 +10,7 @@ import type { CallOptions } from '../../ports/bucket-store.ts';
 import { systemClock } from '../system/clock.ts';
 import type { AddressOptions } from './address.ts';
 import { errorOfSdk } from './control-failure.ts';
+import { ControlObjects } from './control-objects.ts';
 import { checkHeaderText, type CredentialSource } from './credentials.ts';
 import type { FailureSite } from './failure.ts';
 import type { LifecycleRule } from './rule-judges.ts';
@@ -49,6 +50,7 @@ async function loadSdk(): Promise<typeof Sdk> {
 }
 
 export class S3Control {
+  readonly objects: ControlObjects;
   readonly #options: S3ControlOptions;
   readonly #sdk: typeof Sdk;
   readonly #client: Sdk.S3Client;
@@ -86,6 +88,13 @@ export class S3Control {
     });
     this.#readHeads();
     if (!isAws(endpoint)) this.#omitLocation();
+    this.objects = new ControlObjects({
+      sdk,
+      client: this.#client,
+      bucket: options.bucket,
+      ask: (...args) => this.#ask(...args),
+      siteOf: (call) => this.#siteOf(call),
+    });
   }
 
   /** @throws EngineError BUCKET_REFUSED, without the package of the SDK. */
@@ -123,6 +132,11 @@ export class S3Control {
     return this.#head;
   }
 
+  /** What the clock of the server shows now, by its last answer; ours before there is one. */
+  get serverMillis(): number {
+    return Date.now() - (this.#head.clockAheadMillis ?? 0);
+  }
+
   /**
    * @returns Undefined: never turned on, or unknown to the server.
    * @throws EngineError BUCKET_REFUSED, BUCKET_UNAVAILABLE
@@ -155,12 +169,7 @@ export class S3Control {
     options: CallOptions | undefined,
     request: (settings: { abortSignal: AbortSignal }) => Promise<T>,
   ): Promise<T> {
-    const {
-      name: bucket,
-      endpoint,
-      region,
-      timeoutMillis = TIMEOUT_MILLIS_DEFAULT,
-    } = this.#options;
+    const { timeoutMillis = TIMEOUT_MILLIS_DEFAULT } = this.#options;
     // The SDK has a time for each step; this one is for all of them.
     const wait = { signal: options?.signal, timeoutMillis };
     const limited = linkedSignal(CLOCK, wait, call);
@@ -168,10 +177,15 @@ export class S3Control {
       return await request({ abortSignal: limited.signal });
     } catch (error) {
       const failure = limited.signal.aborted ? givenUpError(limited.signal, call) : error;
-      throw errorOfSdk(failure, { bucket, endpoint: new URL(endpoint).origin, region, call });
+      throw errorOfSdk(failure, this.#siteOf(call));
     } finally {
       limited.release();
     }
+  }
+
+  #siteOf(call: FailureSite['call']): FailureSite {
+    const { name: bucket, endpoint, region } = this.#options;
+    return { bucket, endpoint: new URL(endpoint).origin, region, call };
   }
 
   /** The SDK does not tell the head of an answer, which is all that there is of some. */

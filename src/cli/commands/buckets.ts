@@ -1,6 +1,13 @@
 import { Option, type Command } from 'commander';
 import { checkBuckets, initBuckets } from '../../engine/buckets.ts';
-import type { EngineError } from '../../lib/errors.ts';
+import { cleanDemos } from '../../engine/demo-cleanup.ts';
+import { EngineError } from '../../lib/errors.ts';
+import {
+  cleanDocument,
+  cleanFailuresOf,
+  cleanLines,
+  outcomeText,
+} from '../buckets/clean-report.ts';
 import {
   bucketsDocument,
   bucketsLines,
@@ -8,12 +15,14 @@ import {
   initDocument,
   initLines,
 } from '../buckets/report.ts';
-import { componentsOf } from '../components.ts';
+import { componentsOf, s3ComponentsOf } from '../components.ts';
 import { addCommonOptions, outputOf } from '../context.ts';
 import type { CommonOptions, Context } from '../context.ts';
 import { exitCodeOf } from '../exit-codes.ts';
+import { formatCount } from '../numbers.ts';
 import { duration } from '../parse.ts';
 import { addPlaceOptions, type PlaceOptions } from '../store.ts';
+import { LiveBlock } from '../terminal.ts';
 
 interface BucketsOptions extends PlaceOptions, CommonOptions {
   readonly timeout: number;
@@ -21,6 +30,10 @@ interface BucketsOptions extends PlaceOptions, CommonOptions {
 
 interface InitOptions extends BucketsOptions {
   readonly dryRun?: boolean;
+}
+
+interface CleanOptions extends InitOptions {
+  readonly idle: number;
 }
 
 const INIT_HELP = `
@@ -37,10 +50,18 @@ creations exactly one wins; and whether it shows its identity. Writes a few obje
 them. Every row that fails comes with what to do.
 `;
 
+const CLEAN_HELP = `
+A demo on S3 removes its objects at its end, unless it is killed. This looks under the prefixes of the buckets for
+folders demo-<twelve hexadecimal digits>/ and removes those that hold the mark of their demo, if the process of the
+demo has ended and nothing was written there lately. Of a demo on another machine nobody here can tell whether it
+runs: its objects are kept for a day. Nothing else is touched; what is kept is listed with the reason. Objects of
+"asterlog demo --keep" bear no mark.
+`;
+
 export function registerBuckets(program: Command, context: Context): void {
   const buckets = program
     .command('buckets')
-    .summary('make buckets, and check whether they will do')
+    .summary('make buckets, check whether they will do, tidy up after demos')
     .description('Looks after the buckets that engines store in.');
   const init = buckets
     .command('init')
@@ -57,13 +78,26 @@ export function registerBuckets(program: Command, context: Context): void {
   addBucketsOptions(check)
     .addHelpText('after', CHECK_HELP)
     .action((options: BucketsOptions) => checkAll(context, options));
+  const clean = buckets
+    .command('clean')
+    .summary('remove what demos left on S3')
+    .description('Removes objects of demos that were killed, and nothing else.')
+    .option('--dry-run', 'only say what would be removed')
+    .addOption(
+      new Option('--idle <duration>', 'keep what was written to within this time')
+        .argParser(duration)
+        .default(120_000, '2m'),
+    );
+  addBucketsOptions(clean, 600_000, '10m')
+    .addHelpText('after', CLEAN_HELP)
+    .action((options: CleanOptions) => cleanAll(context, options));
 }
 
-function addBucketsOptions(command: Command): Command {
+function addBucketsOptions(command: Command, timeoutMillis = 60_000, text = '60s'): Command {
   return addCommonOptions(addPlaceOptions(command)).addOption(
     new Option('--timeout <duration>', 'longest wait for all answers')
       .argParser(duration)
-      .default(60_000, '60s'),
+      .default(timeoutMillis, text),
   );
 }
 
@@ -94,6 +128,34 @@ async function checkAll(context: Context, options: BucketsOptions): Promise<void
   if (context.shutdown.signal.aborted) return;
   output.result(bucketsDocument(reports), () => bucketsLines(reports, output.out.paint));
   exitWith(context, failuresOf(reports));
+}
+
+async function cleanAll(context: Context, options: CleanOptions): Promise<void> {
+  const output = outputOf(context, options);
+  const components = s3ComponentsOf(options);
+  if (components === undefined) {
+    throw new EngineError('INVALID_OPTION', 'demos leave objects in buckets on S3 only', {
+      details: { option: 's3' },
+    });
+  }
+  const dryRun = options.dryRun === true;
+  const progress = new LiveBlock(output.err);
+  const buckets = await cleanDemos(components, {
+    dryRun,
+    idleMillis: options.idle,
+    signal: context.shutdown.signal,
+    timeoutMillis: options.timeout,
+    onProgress: (bucket, prefix, removed) => {
+      if (output.json) return;
+      progress.update(() => [`${bucket} ${prefix}: ${formatCount(removed)} objects removed`]);
+    },
+    onDemo: (bucket, demo) => {
+      if (!output.json) progress.end();
+      output.note(`${bucket} ${demo.prefix}: ${outcomeText(demo)}`);
+    },
+  });
+  output.result(cleanDocument(buckets, dryRun), () => cleanLines(buckets, output.out.paint));
+  exitWith(context, cleanFailuresOf(buckets));
 }
 
 /** What needs somebody's help counts before what may pass. */

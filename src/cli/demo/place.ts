@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { registeredSets } from '../../engine/identity-check.ts';
 import type { S3Components } from '../../engine/s3-components.ts';
+import { DEMO_MARK, DEMO_PREFIX, markDemo } from '../../engine/s3-demos.ts';
 import { emptyS3, withinS3 } from '../../engine/s3-scratch.ts';
 import { placeOf, rootOf, s3ComponentsOf } from '../components.ts';
 
@@ -35,7 +35,10 @@ const LEAVE_MILLIS = 60_000;
 /**
  * With a data directory of the caller the data goes there and stays. Without one it lies in a new
  * directory, and in buckets on S3 under a new prefix: objects are told apart by a metastore, and another
- * one would find them foreign.
+ * one would find them foreign. What is to be removed is marked as a demo's, for whoever finds it when this
+ * process was killed.
+ *
+ * @throws EngineError BUCKET_REFUSED, BUCKET_UNAVAILABLE where a bucket cannot be marked.
  */
 export async function demoPlace(options: PlaceOptions): Promise<DemoPlace> {
   if (options.s3 === undefined) {
@@ -57,43 +60,31 @@ export async function demoPlace(options: PlaceOptions): Promise<DemoPlace> {
 
 async function s3Place(options: PlaceOptions): Promise<DemoPlace> {
   const { root, isTemporary } = await demoRoot(options.root);
+  const removes = isTemporary && options.keep !== true;
   try {
     const given = s3ComponentsOf({ ...options, root })!;
-    const components = isTemporary
-      ? withinS3(given, `demo-${randomBytes(6).toString('hex')}`)
-      : given;
+    const demo = `${DEMO_PREFIX}${randomBytes(6).toString('hex')}`;
+    const components = isTemporary ? withinS3(given, demo) : given;
     const text = placeOf(components);
-    const removes = isTemporary && options.keep !== true;
+    const wait = { timeoutMillis: LEAVE_MILLIS };
+    if (removes) await markDemo(components, demo);
     return {
       store: { root: rootOf(components), buckets: components.buckets.length, components },
       text,
       leave: async () => {
         if (!removes) return `the data is in ${text}`;
-        const hasBegun = await mayHaveBegun(root);
         await rm(root, { recursive: true, force: true });
-        const wait = { timeoutMillis: LEAVE_MILLIS };
         // What failed before is the error to report; this only says what it left behind.
-        const left = await emptyS3(components, wait).catch(() => components.buckets.length);
-        return left === 0 || !hasBegun
-          ? undefined
-          : `objects are left in ${left} buckets of ${text}`;
+        const left = await emptyS3(components, DEMO_MARK, wait).catch(
+          () => components.buckets.length,
+        );
+        if (left === 0) return undefined;
+        return `objects are left in ${left} buckets of ${text}: asterlog buckets clean removes them`;
       },
     };
   } catch (error) {
     if (isTemporary) await rm(root, { recursive: true, force: true });
     throw error;
-  }
-}
-
-/**
- * Objects are stored only after the buckets are registered as a set; those of the probe before are
- * removed by it.
- */
-async function mayHaveBegun(root: string): Promise<boolean> {
-  try {
-    return ((await registeredSets(root)) ?? []).length > 0;
-  } catch {
-    return true;
   }
 }
 

@@ -12,7 +12,9 @@ import {
   encodeMemberReport,
   type MemberReport,
 } from '../../../src/cli/takeover/reports.ts';
+import { systemProcesses } from '../../../src/adapters/system/processes.ts';
 import type { AppendRecord } from '../../../src/engine/api.ts';
+import { encodeDemoMark, parseDemoMark } from '../../../src/engine/s3-demos.ts';
 import { checkObjectKey, checkObjectPrefix } from '../../../src/lib/object-key.ts';
 import { checkMetaBound, checkMetaKey } from '../../../src/ports/metastore-arguments.ts';
 import type { BytesDecoder } from '../decoder.ts';
@@ -23,6 +25,7 @@ const isUsage = (error: unknown): boolean => error instanceof InvalidArgumentErr
 const nobody = { by: 'nothing: whoever wrote it means it' };
 const onPipe = { by: 'nothing: a pipe of one machine; what does not parse is refused' };
 
+const DEMO = 'demo-0123456789ab';
 const ack = {
   run: 1,
   producer: 2,
@@ -132,6 +135,15 @@ export const TEXT_DECODERS: readonly BytesDecoder[] = [
     ),
     decode: (bytes) => parseS3Settings(textOf(bytes), 's3.json'),
     codes: ['INVALID_OPTION'],
+    covered: nobody,
+  },
+  {
+    kind: 'bytes',
+    name: 'parseDemoMark',
+    file: 'src/engine/s3-demos.ts',
+    seeds: [encodeDemoMark(DEMO, systemProcesses().self())],
+    decode: (bytes) => parseDemoMark(textOf(bytes), DEMO),
+    codes: [],
     covered: nobody,
   },
   {

@@ -11,6 +11,8 @@ export interface Answer {
 
 export class TestBucket {
   readonly objects = new Map<string, Buffer>();
+  /** When they were stored. */
+  readonly modifiedMillis = new Map<string, number>();
   versioning: 'Enabled' | 'Suspended' | undefined;
   /** The inside of a lifecycle configuration. */
   lifecycle: string | undefined;
@@ -108,6 +110,7 @@ async function putObject(bucket: TestBucket, seen: SeenRequest, body: Buffer): P
   if (isConditional && bucket.objects.has(seen.key)) return problem(412, 'PreconditionFailed');
   if (bucket.creation === 'races') await sleepReal(5);
   bucket.objects.set(seen.key, body);
+  bucket.modifiedMillis.set(seen.key, Date.now());
   return { status: 200, headers: { etag: etagOf(body) }, body: NOTHING };
 }
 
@@ -153,13 +156,34 @@ function deleteObjects(
 
 function listObjects(bucket: TestBucket, { query }: SeenRequest): Answer {
   const max = Math.min(Number(query.get('max-keys') ?? 1_000), 1_000);
-  const [prefix, after] = [query.get('prefix') ?? '', query.get('start-after') ?? ''];
+  const prefix = query.get('prefix') ?? '';
+  const after = query.get('continuation-token') ?? query.get('start-after') ?? '';
   const encode = query.get('encoding-type') === 'url' ? encodeURIComponent : (key: string) => key;
-  const keys = [...bucket.objects.keys()].filter((key) => key.startsWith(prefix) && key > after);
-  const page = keys.sort().slice(0, max);
-  const entries = page.map((key) => `<Contents><Key>${encode(key)}</Key></Contents>`);
-  const isTruncated = `<IsTruncated>${keys.length > max}</IsTruncated>`;
+  const delimiter = query.get('delimiter');
+  const keys = [...bucket.objects.keys()].filter((key) => key.startsWith(prefix));
+  const found =
+    delimiter === null ? keys : new Set(keys.map((key) => folderOf(key, prefix, delimiter) ?? key));
+  const names = [...found].filter((name) => name > after).sort();
+  const page = names.slice(0, max);
+  const entries = page.map((name) => {
+    const object = bucket.objects.get(name);
+    if (object === undefined) {
+      return `<CommonPrefixes><Prefix>${encode(name)}</Prefix></CommonPrefixes>`;
+    }
+    const modified = new Date(bucket.modifiedMillis.get(name) ?? Date.now()).toISOString();
+    const facts = `<Size>${object.byteLength}</Size><LastModified>${modified}</LastModified>`;
+    return `<Contents><Key>${encode(name)}</Key>${facts}</Contents>`;
+  });
+  const more = names.length > max;
+  const next = more ? `<NextContinuationToken>${page.at(-1)}</NextContinuationToken>` : '';
+  const isTruncated = `<IsTruncated>${more}</IsTruncated>${next}`;
   return xml('ListBucketResult', isTruncated + entries.join(''));
+}
+
+/** What a list with a delimiter shows in place of all keys that begin the same. */
+function folderOf(key: string, prefix: string, delimiter: string): string | undefined {
+  const end = key.indexOf(delimiter, prefix.length);
+  return end < 0 ? undefined : key.slice(0, end + 1);
 }
 
 function etagOf(bytes: Buffer): string {

@@ -28,7 +28,10 @@ describe('docs/operating.md', () => {
   it('has every command and only options that exist', async () => {
     const { stdout } = await runWith(['--help']);
     const commands = [...stdout.matchAll(/^ {2}([a-z-]+) .*/gm)].map((match) => match[1]!);
-    const lines = [...commands.map((name) => [name]), ['buckets', 'init'], ['buckets', 'check']];
+    const lines = [
+      ...commands.map((name) => [name]),
+      ...['init', 'check', 'clean'].map((name) => ['buckets', name]),
+    ];
     const helps = await Promise.all(lines.map((line) => runWith([...line, '--help'])));
     const help = helps.map((run) => run.stdout).join('\n');
     for (const name of commands) if (name !== 'help') expect(page).toContain(`\n| \`${name}`);
