@@ -84,7 +84,7 @@ describe('a wrong setting of buckets on S3', () => {
       buckets: THREE,
       tls: { key: pem('key'), cert: pem('cert') },
     });
-    const line = /BUCKET_REFUSED.* setting="endpoint or ca"/;
+    const line = /BUCKET_REFUSED.* setting=caFile\b/;
     expect(await failureOf(append(bucketsOf(server)))).toMatch(line);
     const file = settingsFile({
       region: TEST_REGION,
@@ -147,7 +147,9 @@ describe('a wrong setting of buckets on S3', () => {
     const read = await runOnS3(['read', 's', ...where]);
     // Without an answer it must not seem empty.
     expect(read).toMatchObject({ code: 2, stdout: '' });
-    expect(read.stderr).toContain('setting=permission permission="s3:GetObject and s3:ListBucket"');
+    expect(read.stderr).toContain(
+      'setting=permission permission=s3:GetObject alsoNeeded=s3:ListBucket',
+    );
     const status = await runOnS3(['status', ...where]);
     expect(status.code).toBe(2);
     expect(status.stdout).toContain('star main: 1 epochs');

@@ -135,7 +135,10 @@ function refusalOf(status: number, s3Code: string | undefined): Refusal | undefi
 function hintsOf(setting: string, reply: Reply, site: FailureSite): ErrorDetails {
   switch (setting) {
     case 'permission':
-      return { permission: PERMISSIONS[site.call] };
+      return {
+        permission: PERMISSIONS[site.call],
+        ...(site.call === 'read' ? { alsoNeeded: PERMISSIONS.list } : {}),
+      };
     case 'region': {
       const told = reply.header('x-amz-bucket-region') ?? xmlText(textOf(reply), 'Region');
       return { region: site.region, expected: plain(told) };
@@ -150,10 +153,10 @@ function hintsOf(setting: string, reply: Reply, site: FailureSite): ErrorDetails
   }
 }
 
-/** Reading what is absent needs the permission to list, or the answer is not to be told from a refusal. */
+/** Reading what is absent needs the permission to list, too, or the answer is not to be told from a refusal. */
 const PERMISSIONS: Readonly<Record<FailureSite['call'], string>> = {
   create: 's3:PutObject',
-  read: 's3:GetObject and s3:ListBucket',
+  read: 's3:GetObject',
   delete: 's3:DeleteObject',
   list: 's3:ListBucket',
   'check-versioning': 's3:GetBucketVersioning',
@@ -191,7 +194,20 @@ export function oddReply(reply: Reply, site: FailureSite): Failure {
   return unknown('answer is not one of an S3 server', site, details);
 }
 
-const CERTIFICATE = /CERT|SELF_SIGNED|UNABLE_TO_(?:GET|VERIFY)|^ERR_SSL_|^EPROTO$/;
+/** What ends a handshake, most special first. */
+const HANDSHAKES: readonly (readonly [RegExp, Refusal])[] = [
+  [
+    /^ERR_SSL_|^EPROTO$/,
+    { summary: 'server speaks no TLS that is known here', setting: 'endpoint' },
+  ],
+  [/ALTNAME/, { summary: 'certificate of the server is for another name', setting: 'endpoint' }],
+  [/NOT_YET_VALID/, { summary: 'certificate of the server is not valid yet', setting: 'clock' }],
+  [/EXPIRED/, { summary: 'certificate of the server has expired', setting: 'endpoint' }],
+  [
+    /CERT|SELF_SIGNED|UNABLE_TO_(?:GET|VERIFY)/,
+    { summary: 'certificate of the server is not trusted', setting: 'caFile' },
+  ],
+];
 /** What is known before anything was sent, whoever tells it. */
 const UNSENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
 
@@ -207,9 +223,10 @@ export function networkFailure(error: unknown, site: FailureSite): Failure {
     error instanceof BrokenExchange ? [error.stage, error.cause] : [undefined, error];
   const systemCode = systemCodeOf(cause);
   const details = { ...detailsOf(site), systemCode };
-  if (CERTIFICATE.test(systemCode) && (stage ?? 'unsent') === 'unsent') {
-    const summary = 'certificate of the server is not trusted, or it speaks no TLS';
-    const more = { ...details, setting: 'endpoint or ca' };
+  const handshake = HANDSHAKES.find(([code]) => code.test(systemCode))?.[1];
+  if (handshake !== undefined && (stage ?? 'unsent') === 'unsent') {
+    const { summary, setting } = handshake;
+    const more = { ...details, setting };
     return {
       kind: 'refused',
       cause: new EngineError('BUCKET_REFUSED', summary, { details: more, cause }),

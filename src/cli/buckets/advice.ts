@@ -9,7 +9,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   credentials: 'set the variables that the settings name, or renew the credentials',
   clock: 'set the clock of this machine',
   endpoint: 'look at the URL and port of the service, and at what is in between',
-  'endpoint or ca': 'name the certificate of the authority in caFile, or look at the URL',
+  caFile: 'name the certificates of the authority in caFile, or look at the URL of the service',
   versioning: 'take a bucket that never had versions: turning them off is not enough',
   lifecycle: 'remove the rule, or take a prefix that it is not about',
   dialect: 'make the bucket with the tools of its provider',
@@ -19,7 +19,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 
 /** @param check - the row of a check that failed with it. */
 export function adviceFor(error: EngineError, check?: CheckName): string {
-  const { setting, permission, expected, package: name } = error.details;
+  const { setting, permission, alsoNeeded, expected, package: name } = error.details;
   if (error.code === 'BUCKET_IDENTITY' && setting === undefined) {
     return 'find out what was wiped or replaced; configure a new bucket under a new name';
   }
@@ -30,7 +30,7 @@ export function adviceFor(error: EngineError, check?: CheckName): string {
   }
   switch (setting) {
     case 'permission':
-      return `allow ${String(permission ?? 'the call')} for these credentials`;
+      return `allow ${[permission ?? 'the call', alsoNeeded ?? []].flat().join(' and ')} for these credentials`;
     case 'region':
       return expected === undefined
         ? 'look at the region in the settings'

@@ -7,6 +7,18 @@ const bare = (code: 'ABORTED' | 'BUCKET_REFUSED' | 'DEADLINE_EXCEEDED' | 'INTERN
   new EngineError(code, 'x');
 
 describe('the advice about a bucket', () => {
+  it('names every permission that is needed', () => {
+    const details = {
+      setting: 'permission',
+      permission: 's3:GetObject',
+      alsoNeeded: 's3:ListBucket',
+    };
+    const refused = new EngineError('BUCKET_REFUSED', 'x', { details });
+    expect(adviceFor(refused, 'read')).toBe(
+      'allow s3:GetObject and s3:ListBucket for these credentials',
+    );
+  });
+
   it('is another server only where the probe refused the condition', () => {
     expect(adviceFor(bare('BUCKET_REFUSED'), 'condition')).toBe(CONDITION);
     const endpoint = { setting: 'endpoint' };

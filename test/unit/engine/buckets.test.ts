@@ -122,7 +122,7 @@ describe('a check of a bucket on S3', () => {
       'no permission to read',
       (s) => s.denied.add('s3:GetObject'),
       'read',
-      { details: { setting: 'permission', permission: 's3:GetObject and s3:ListBucket' } },
+      { details: { permission: 's3:GetObject', alsoNeeded: 's3:ListBucket' } },
     ],
     [
       'no permission to delete',

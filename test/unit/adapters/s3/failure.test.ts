@@ -9,19 +9,19 @@ const broken = (stage: ExchangeStage, code: string) =>
   networkFailure(new BrokenExchange(stage, Object.assign(new Error('of node'), { code })), SITE);
 
 test.each([
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-  'CERT_HAS_EXPIRED',
-  'CERT_NOT_YET_VALID',
-  'ERR_TLS_CERT_ALTNAME_INVALID',
-  'ERR_SSL_WRONG_VERSION_NUMBER',
-  'EPROTO',
-])('a certificate that is wrong (%s) is refused', (code) => {
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', 'caFile'],
+  ['SELF_SIGNED_CERT_IN_CHAIN', 'caFile'],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'caFile'],
+  ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'caFile'],
+  ['CERT_HAS_EXPIRED', 'endpoint'],
+  ['CERT_NOT_YET_VALID', 'clock'],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', 'endpoint'],
+  ['ERR_SSL_WRONG_VERSION_NUMBER', 'endpoint'],
+  ['EPROTO', 'endpoint'],
+])('a certificate that is wrong (%s) is refused, and names %s', (code, setting) => {
   expect(failed(code)).toMatchObject({
     kind: 'refused',
-    cause: { code: 'BUCKET_REFUSED', details: { setting: 'endpoint or ca', systemCode: code } },
+    cause: { code: 'BUCKET_REFUSED', details: { setting, systemCode: code } },
   });
 });
 
