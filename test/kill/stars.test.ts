@@ -11,9 +11,9 @@ import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';
 import { engineDoor } from '../../src/cli/door.ts';
-import { isClean } from '../../src/cli/load/verifier.ts';
 import { Ledger } from '../../src/cli/takeover/ledger.ts';
 import { Member } from '../../src/cli/takeover/member-process.ts';
+import { expectClean, killMember } from '../support/member-verdict.ts';
 
 const SECONDS = 60;
 const STARS = ['a', 'b', 'c'];
@@ -68,14 +68,7 @@ class Constellation {
   }
 
   async kill(star: string): Promise<void> {
-    const member = this.#members.get(star)!;
-    member.process.kill();
-    const { signal, stderr } = await member.process.ended;
-    expect({ signal, stderr, failure: member.failure }).toEqual({
-      signal: 'SIGKILL',
-      stderr: '',
-      failure: undefined,
-    });
+    await killMember(this.#members.get(star)!);
     this.counts.kills++;
     await sleep(Math.random() * 1_500);
     this.start(star);
@@ -122,24 +115,10 @@ it('loses no record, reuses no number and answers no stale tail while stars die,
     expect(stars.ledger.records).toBeGreaterThan(0);
     await stars.finish();
     const reader = await engineDoor.openReader({ ...store, star: 'reader' });
-    const { ledger } = stars;
     try {
-      const verdict = await ledger.readBack(reader);
-      const outcome = {
-        ...stars.counts,
-        acknowledged: ledger.records,
-        ...verdict,
-        reused: ledger.reused(),
-        tailChecks: ledger.tailChecks,
-        staleTails: ledger.staleTails(),
-        producerErrors: ledger.producerErrors,
-        retries: ledger.retries,
-        longestStallMillis: Math.round(ledger.longestStallMillis),
-        finishMillis: Math.round(performance.now() - before),
-      };
-      console.log(`stars: ${JSON.stringify(outcome)}`);
-      expect(isClean(verdict), JSON.stringify(outcome)).toBe(true);
-      expect(outcome).toMatchObject({ reused: 0, staleTails: 0, producerErrors: 0 });
+      const finishMillis = Math.round(performance.now() - before);
+      const figures = { ...stars.counts, finishMillis };
+      const outcome = await expectClean('stars', stars.ledger, reader, figures);
       expect(outcome.kills).toBeGreaterThanOrEqual(3);
       expect(outcome.stops).toBeGreaterThanOrEqual(3);
       expect(outcome.detected).toBeGreaterThanOrEqual(1);

@@ -3,12 +3,11 @@
  * What they were told is durable is kept here, apart from all that is killed, and compared in the end.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect } from 'vitest';
 import { Ledger } from '../../src/cli/takeover/ledger.ts';
 import { Member } from '../../src/cli/takeover/member-process.ts';
 import { hostMillis } from '../../src/cli/takeover/reports.ts';
-import { isClean } from '../../src/cli/load/verifier.ts';
 import { openReader, type ReadOnlyEngine } from '../../src/index.ts';
+import { expectClean, killMember } from '../support/member-verdict.ts';
 import { removeFolder, scratchFolder } from './scratch.ts';
 import type { ThreeZones } from './three-zones.ts';
 
@@ -77,14 +76,7 @@ export class Members {
   async kill(star: string): Promise<void> {
     const member = this.#members.get(star)!;
     this.#members.delete(star);
-    member.process.kill();
-    const { signal, stderr } = await member.process.ended;
-    const { failure } = member;
-    expect({ signal, stderr, failure }).toEqual({
-      signal: 'SIGKILL',
-      stderr: '',
-      failure: undefined,
-    });
+    await killMember(member);
   }
 
   /** Waits until every stream has been acknowledged some more from now on. */
@@ -123,24 +115,8 @@ export class Members {
       if (exitCode !== 0) throw await endOf(star, member);
     }
     this.#members.clear();
-    const { ledger } = this;
-    const verdict = await this.reading('reader', (reader) => ledger.readBack(reader));
-    const outcome = {
-      ...this.#counts,
-      acknowledged: ledger.records,
-      ...verdict,
-      reused: ledger.reused(),
-      tailChecks: ledger.tailChecks,
-      staleTails: ledger.staleTails(),
-      producerErrors: ledger.producerErrors,
-      retries: ledger.retries,
-      longestStallMillis: Math.round(ledger.longestStallMillis),
-    };
-    console.log(`${name}: ${JSON.stringify(outcome)}`);
-    expect(isClean(verdict), JSON.stringify(outcome)).toBe(true);
-    expect(outcome).toMatchObject({ lost: 0, reused: 0, staleTails: 0, producerErrors: 0 });
-    expect(outcome.acknowledged).toBeGreaterThan(0);
-    return this.#counts;
+    const counts = this.#counts;
+    return this.reading('reader', (reader) => expectClean(name, this.ledger, reader, counts));
   }
 
   async dispose(): Promise<void> {

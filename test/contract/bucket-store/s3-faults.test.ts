@@ -8,6 +8,7 @@ import type { CreateOutcome } from '../../../src/ports/bucket-store.ts';
 import type { Fault, SeenRequest } from '../../support/s3/fault-rules.ts';
 import type { S3Server } from '../../support/s3/server.ts';
 import { bytesOf, expectUnknown, headOf, pattern } from './contract.ts';
+import { expectTrueOutcomes } from './races.ts';
 import { s3Fixture, type S3Fixture } from './s3-fixture.ts';
 
 const KEY = 'main/7/42';
@@ -527,16 +528,7 @@ describe('any sequence of faults', () => {
             steps.map(([, left], index) => (left ? store : other).createOnly(key, bodies[index]!)),
           );
           const stored = server.bucket().objects.get(key);
-          const winners = bodies.filter((_, index) => outcomes[index]!.kind === 'created');
-          expect(winners.length).toBeLessThanOrEqual(1);
-          for (const winner of winners) expect(Buffer.compare(winner, stored!)).toBe(0);
-          for (const [index, outcome] of outcomes.entries()) {
-            if (outcome.kind === 'exists') {
-              expect(Buffer.compare(outcome.head, stored!.subarray(0, 256))).toBe(0);
-              expect(outcome.sizeBytes).toBe(stored!.byteLength);
-            }
-            if (outcome.kind === 'refused') expect(stored?.equals(bodies[index]!)).not.toBe(true);
-          }
+          expectTrueOutcomes(bodies, outcomes, stored);
           server.faults.clear();
           const read = await other.readHead(key, 1_000);
           if (stored === undefined) expect(read).toEqual({ kind: 'absent' });

@@ -8,6 +8,7 @@ import type { CreateOutcome } from '../../../src/ports/bucket-store.ts';
 import type { Fault, SeenRequest } from '../../support/s3/fault-rules.ts';
 import type { S3Server } from '../../support/s3/server.ts';
 import { bytesOf, expectUnknown, headOf, pattern } from './contract.ts';
+import { expectTrueOutcomes } from './races.ts';
 import { s3Fixture, type S3Fixture } from './s3-fixture.ts';
 
 const KEY = 'main/7/42';
@@ -281,16 +282,7 @@ describe('any faults of both requests', () => {
           );
           if (putsOf(key).length > steps.length) twice++;
           const stored = server.bucket().objects.get(key);
-          const winners = bodies.filter((_, index) => outcomes[index]!.kind === 'created');
-          expect(winners.length).toBeLessThanOrEqual(1);
-          for (const winner of winners) expect(Buffer.compare(winner, stored!)).toBe(0);
-          for (const [index, outcome] of outcomes.entries()) {
-            if (outcome.kind === 'exists') {
-              expect(Buffer.compare(outcome.head, stored!.subarray(0, 256))).toBe(0);
-              expect(outcome.sizeBytes).toBe(stored!.byteLength);
-            }
-            if (outcome.kind === 'refused') expect(stored?.equals(bodies[index]!)).not.toBe(true);
-          }
+          expectTrueOutcomes(bodies, outcomes, stored);
           server.faults.clear();
           if (stored === undefined) return;
           // Also after what was given up has arrived.
