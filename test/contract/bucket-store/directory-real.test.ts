@@ -131,7 +131,7 @@ describe('a folder without write permission', () => {
         cause: { code: 'BUCKET_REFUSED', details: { systemCode: 'EACCES' } },
       });
       expect(await store.probe()).toMatchObject({ kind: 'refused' });
-      expectUnknown(await store.delete('e/1'), 'BUCKET_UNAVAILABLE');
+      expectUnknown(await store.delete('e/1'), 'BUCKET_REFUSED');
       expect(await store.readHead('e/1', 10, { evidence: true })).toMatchObject({ kind: 'found' });
       await expect(
         DirectoryBucketStore.open({ root: join(folder, 'other') }),
