@@ -50,27 +50,26 @@ export class Admission {
   }
 
   /**
-   * Admits in order.
+   * Admits in order; undefined: at once, as nearly all are.
    *
    * @param lastTrouble - what storage last said; becomes the cause of a passed deadline.
    * @throws EngineError POOL_EXHAUSTED at the deadline, ABORTED; nothing was accepted then.
    */
-  async admit(
+  admit(
     admittance: Admittance,
     options: WaitOptions,
     lastTrouble: () => EngineError | undefined,
-  ): Promise<void> {
+  ): Promise<void> | undefined {
     throwIfAborted(options.signal, 'submit');
     const answer = this.#queue.size === 0 ? admittance.tryAdmit() : undefined;
     if (answer === 'later') this.#isSomeLater = true;
     if (answer === 'admitted') {
       this.#turn.spend(admittance.bytes);
       // Accepted; who submits one batch after the other lets storage have its turn.
-      if (this.#turn.isSpent) await this.#turn.next();
-      return;
+      return this.#turn.isSpent ? this.#turn.next() : undefined;
     }
     admittance.queued();
-    await new Promise<void>((resolve, reject) => {
+    return new Promise<void>((resolve, reject) => {
       const { signal, timeoutMillis } = options;
       const leave = (): void => {
         this.#queue.delete(waiting);

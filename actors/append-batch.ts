@@ -5,12 +5,14 @@
 import { commandOf, encodeRecord, type StoredRecord } from '../src/format/records.ts';
 import type { StateDelta } from '../src/format/flight.ts';
 import type { Clock } from '../src/lib/clock.ts';
-import { EngineError } from '../src/lib/errors.ts';
-import { checkWaitOptions, deferred, waitFor, type WaitOptions } from '../src/lib/wait.ts';
+import { EngineError, toEngineError } from '../src/lib/errors.ts';
+import { checkWaitOptions, waitFor, type WaitOptions } from '../src/lib/wait.ts';
 import type { CheckedBatch } from '../src/protocol/batch.ts';
 import type { StreamConfig, StreamState } from '../src/protocol/records.ts';
 import { clampTimestamp } from '../src/protocol/timestamps.ts';
 import type { Arena } from './arena-pool.ts';
+import { BatchOutcome } from './batch-outcome.ts';
+import type { Deadlines } from './deadlines.ts';
 import type { BatchShape, FlightPart } from './flight.ts';
 
 export interface Position {
@@ -100,10 +102,11 @@ function deltaOf(batch: CheckedBatch, firstSeqNum: number, state: StreamState): 
 /** What a batch is to its stream while it is under way. */
 export interface BatchOwner {
   readonly clock: Clock;
-  readonly defaultTimeoutMillis: number | undefined;
-  /** Records the outcome; answers the tail as of now. */
-  batchAcknowledged(batch: AppendBatch): Position;
-  batchDropped(batch: AppendBatch): void;
+  /** Of the calls that bring no deadline; undefined: they wait as long as it takes. */
+  readonly deadlines: Deadlines | undefined;
+  /** Records the outcome, known since `nowMillis`; answers the tail as of now. */
+  batchAcknowledged(batch: AppendBatch, nowMillis: number): Position;
+  batchDropped(): void;
   /** What storage last said; explains a passed deadline. */
   lastTrouble(): EngineError | undefined;
 }
@@ -118,7 +121,7 @@ export class AppendBatch implements FlightPart {
   readonly submittedAt: number;
   readonly #firstTimestamp: number;
   readonly #owner: BatchOwner;
-  readonly #done = deferred<BatchAck>();
+  readonly #outcome = new BatchOutcome<BatchAck>();
 
   constructor(owner: BatchOwner, encoded: EncodedBatch, meteredBytes: number) {
     const { shape, state } = encoded;
@@ -130,13 +133,11 @@ export class AppendBatch implements FlightPart {
     this.state = state;
     this.meteredBytes = meteredBytes;
     this.submittedAt = owner.clock.monotonic();
-    // A ticket that nobody awaits is no unhandled rejection.
-    this.#done.promise.catch(() => undefined);
   }
 
-  acknowledged(): void {
-    const tail = this.#owner.batchAcknowledged(this);
-    this.#done.resolve({
+  acknowledged(nowMillis: number): void {
+    const tail = this.#owner.batchAcknowledged(this, nowMillis);
+    this.#outcome.resolve({
       start: { seqNum: this.startSeqNum, timestamp: this.#firstTimestamp },
       end: { seqNum: this.endSeqNum, timestamp: this.state.lastTimestamp },
       tail,
@@ -144,20 +145,28 @@ export class AppendBatch implements FlightPart {
   }
 
   dropped(error: Error): void {
-    this.#owner.batchDropped(this);
-    this.#done.reject(error);
+    this.#owner.batchDropped();
+    this.#outcome.reject(error);
   }
 
-  async ack(options: WaitOptions = {}): Promise<BatchAck> {
-    checkWaitOptions(options);
-    const timeoutMillis = options.timeoutMillis ?? this.#owner.defaultTimeoutMillis;
-    return waitFor(
-      this.#owner.clock,
-      this.#done.promise,
-      { ...options, timeoutMillis },
-      'ack',
-      () => ackDeadline(this.#owner.lastTrouble(), timeoutMillis),
-    );
+  ack(options: WaitOptions = {}): Promise<BatchAck> {
+    try {
+      checkWaitOptions(options);
+    } catch (error) {
+      return Promise.reject(toEngineError(error));
+    }
+    return this.answered(options);
+  }
+
+  /** `ack` with options that were checked already. */
+  answered({ signal, timeoutMillis: own }: WaitOptions): Promise<BatchAck> {
+    const { clock, deadlines } = this.#owner;
+    const timeoutMillis = own ?? deadlines?.millis;
+    const onLate = (): EngineError => ackDeadline(this.#owner.lastTrouble(), timeoutMillis);
+    if (signal === undefined && own === undefined && deadlines !== undefined) {
+      return this.#outcome.waitWithin(deadlines, onLate);
+    }
+    return waitFor(clock, this.#outcome.wait(), { signal, timeoutMillis }, 'ack', onLate);
   }
 }
 

@@ -307,11 +307,14 @@ export class EpochWriter {
     const { flight, assignedAt } = state;
     assert(flight.slot === this.#released - 1, 'A1 acknowledgements are in slot order');
     const { metrics, clock } = this.#input.ports;
-    metrics.histogram('flight.storedMillis').record(clock.monotonic() - assignedAt);
+    const now = clock.monotonic();
+    metrics.histogram('flight.storedMillis').record(now - assignedAt);
     metrics.counter('flight.acknowledged').add();
     metrics.counter('flight.acknowledgedBytes').add(flight.bodyBytes);
     this.#input.onAcknowledged(flight);
-    for (const part of flight.parts) part.acknowledged();
+    for (const part of flight.parts) part.acknowledged(now);
+    // The flight stays in the cache for readers, who want its bytes alone.
+    flight.parts.length = 0;
     flight.letGo();
   }
 

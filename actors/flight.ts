@@ -25,7 +25,7 @@ export interface FlightPart {
   readonly startSeqNum: number;
   readonly endSeqNum: number;
   /** Called once, in slot order, when the flight is acknowledged. */
-  acknowledged(): void;
+  acknowledged(nowMillis: number): void;
   /** Called once when it is certain that the batch will not be acknowledged in this epoch. */
   dropped(error: Error): void;
 }

@@ -6,6 +6,7 @@
 import { assert } from '../src/lib/assert.ts';
 import type { Clock } from '../src/lib/clock.ts';
 import { EngineError, toEngineError } from '../src/lib/errors.ts';
+import type { Counter, Histogram } from '../src/lib/metrics.ts';
 import { linkedSignal, waitFor, type WaitOptions } from '../src/lib/wait.ts';
 import {
   checkBatch,
@@ -27,6 +28,7 @@ import {
 import type { ResolvedSettings } from '../src/protocol/settings.ts';
 import type { Admission } from './admission.ts';
 import { AppendBatch, encodeBatch, type BatchOwner, type Position } from './append-batch.ts';
+import { Deadlines } from './deadlines.ts';
 import type { EpochActor } from './epoch.actor.ts';
 import type { StarPorts } from './ports.ts';
 import { Progress } from './progress.ts';
@@ -78,10 +80,15 @@ export class StreamAppends implements BatchOwner {
   #assigned: StreamState = INITIAL_STREAM_STATE;
   #durable: StreamState = INITIAL_STREAM_STATE;
   #nextSeqNum = 0;
-  readonly #underWay = new Set<AppendBatch>();
+  /** Batches without an outcome: a count, for a set of them costs more than the rest of the bookkeeping. */
+  #underWay = 0;
   /** A batch was acknowledged or dropped, or the stream is not served any more. */
   readonly #moved = new Progress();
   readonly #sessions: StreamSessions;
+  readonly #ackMillis: Histogram;
+  readonly #acknowledgedRecords: Counter;
+  readonly #acknowledgedBytes: Counter;
+  readonly deadlines: Deadlines | undefined;
   #isEntering = false;
   #enterFailure: EngineError | undefined;
 
@@ -89,6 +96,13 @@ export class StreamAppends implements BatchOwner {
     this.#host = host;
     this.#leader = leader;
     this.#sessions = new StreamSessions(leader.name);
+    const { clock, metrics } = host.ports;
+    this.#ackMillis = metrics.histogram('append.ackMillis');
+    this.#acknowledgedRecords = metrics.counter('append.acknowledgedRecords');
+    this.#acknowledgedBytes = metrics.counter('append.acknowledgedBytes');
+    const { defaultTimeoutMillis } = host.settings;
+    // 0: no deadline.
+    if (defaultTimeoutMillis > 0) this.deadlines = new Deadlines(clock, defaultTimeoutMillis);
   }
 
   /** The stream is led from here on: rows cover everything below its tail. */
@@ -101,10 +115,6 @@ export class StreamAppends implements BatchOwner {
 
   get clock(): Clock {
     return this.#host.ports.clock;
-  }
-
-  get defaultTimeoutMillis(): number | undefined {
-    return this.#host.settings.defaultTimeoutMillis || undefined;
   }
 
   get tail(): StreamTail {
@@ -139,9 +149,9 @@ export class StreamAppends implements BatchOwner {
     const { config } = this.#leader.record;
     let batch = checkBatch(records, config.timestamping === 'client-require');
     let outcome: AppendBatch | Rejection | undefined;
-    const { signal, timeoutMillis = this.defaultTimeoutMillis } = request;
-    const arrived = this.clock.monotonic();
-    await this.#host.admission.admit(
+    const { signal, timeoutMillis = this.deadlines?.millis } = request;
+    let queuedAt: number | undefined;
+    const admitted = this.#host.admission.admit(
       {
         bytes: batch.encodedBytes,
         tryAdmit: () => {
@@ -153,14 +163,16 @@ export class StreamAppends implements BatchOwner {
         // The caller may use its arrays again while the batch waits for its turn.
         queued: () => {
           batch = detachBatch(batch);
+          queuedAt = this.clock.monotonic();
         },
       },
       { signal, timeoutMillis },
       () => this.lastTrouble(),
     );
+    if (admitted !== undefined) await admitted;
     assert(outcome !== undefined, 'an admitted batch was judged');
     if (outcome instanceof AppendBatch) return outcome;
-    const waited = this.clock.monotonic() - arrived;
+    const waited = queuedAt === undefined ? 0 : this.clock.monotonic() - queuedAt;
     return this.#reject(outcome, {
       signal,
       timeoutMillis: timeoutMillis === undefined ? undefined : Math.max(0, timeoutMillis - waited),
@@ -257,7 +269,7 @@ export class StreamAppends implements BatchOwner {
     queue.commit(flight, encoded.shape, encoded.end, accepted);
     this.#nextSeqNum = accepted.endSeqNum;
     this.#assigned = encoded.state;
-    this.#underWay.add(accepted);
+    this.#underWay++;
     const token = encoded.shape.delta?.fencingToken;
     if (token !== undefined) {
       this.#sessions.installed(token, accepted.endSeqNum, request.session);
@@ -287,22 +299,23 @@ export class StreamAppends implements BatchOwner {
     );
   }
 
-  batchAcknowledged(batch: AppendBatch): Position {
-    assert(this.#underWay.delete(batch), 'A5 a batch has one outcome');
+  batchAcknowledged(batch: AppendBatch, nowMillis: number): Position {
+    this.#underWay--;
+    assert(this.#underWay >= 0, 'A5 a batch has one outcome');
     this.#durable = batch.state;
     this.#sessions.acknowledged(batch.endSeqNum);
-    const { metrics, clock } = this.#host.ports;
-    metrics.histogram('append.ackMillis').record(clock.monotonic() - batch.submittedAt);
-    metrics.counter('append.acknowledgedRecords').add(batch.endSeqNum - batch.startSeqNum);
-    metrics.counter('append.acknowledgedBytes').add(batch.meteredBytes);
+    this.#ackMillis.record(nowMillis - batch.submittedAt);
+    this.#acknowledgedRecords.add(batch.endSeqNum - batch.startSeqNum);
+    this.#acknowledgedBytes.add(batch.meteredBytes);
     this.#moved.tell();
     // The tail of a stream that was lost moves no more; what the cut places is acknowledged all the same.
     const seqNum = Math.max(this.#tail.end, batch.endSeqNum);
     return { seqNum, timestamp: batch.state.lastTimestamp };
   }
 
-  batchDropped(batch: AppendBatch): void {
-    assert(this.#underWay.delete(batch), 'A5 a batch has one outcome');
+  batchDropped(): void {
+    this.#underWay--;
+    assert(this.#underWay >= 0, 'A5 a batch has one outcome');
     this.#host.ports.metrics.counter('append.dropped').add();
     this.#leader.onDropped();
     this.#moved.tell();
@@ -310,7 +323,7 @@ export class StreamAppends implements BatchOwner {
 
   /** N: every batch is acknowledged or placed by the published cut, unless the signal fires first. */
   async resolved(signal: AbortSignal): Promise<void> {
-    while (this.#underWay.size > 0 && !signal.aborted) {
+    while (this.#underWay > 0 && !signal.aborted) {
       this.#host.epoch().writer.queue.seal();
       await this.#moved.next(signal);
     }

@@ -65,7 +65,7 @@ export class StreamHandle implements Stream {
     this.#checkAppend(options);
     const { signal, timeoutMillis } = options;
     const batch = await this.#actor.submit(records, { ...options, session: this.#session });
-    return batch.ack({ signal, timeoutMillis });
+    return await batch.answered({ signal, timeoutMillis });
   }
 
   read(options: ReadOptions = {}): RecordReader {

@@ -278,7 +278,7 @@ export const LEADERSHIP_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: APPENDS,
-        find: 'while (this.#underWay.size > 0 && !signal.aborted) {\n      this.#host',
+        find: 'while (this.#underWay > 0 && !signal.aborted) {\n      this.#host',
         replace: 'while (this.#underWay.size > 1_000 && !signal.aborted) {\n      this.#host',
       },
     ],

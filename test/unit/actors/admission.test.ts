@@ -10,7 +10,7 @@ function world() {
   const admission = new Admission(clock, 1 << 20);
   const admitted: string[] = [];
   const answers = new Map<string, ReturnType<Admittance['tryAdmit']> | Error>();
-  const ask = (stream: string, name = stream): Promise<void> =>
+  const ask = async (stream: string, name = stream): Promise<void> =>
     admission.admit(
       {
         bytes: KIB,
