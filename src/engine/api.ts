@@ -383,13 +383,15 @@ export interface ReadOnlyEngine extends AsyncDisposable {
    * What the buckets hold of an epoch's slots right now, up to where nothing can be any more: a
    * whole window of empty slots. Decides nothing.
    *
-   * @throws EngineError EPOCH_UNKNOWN, INVALID_POSITION
+   * @throws EngineError EPOCH_UNKNOWN, INVALID_POSITION; BUCKET_REFUSED, BUCKET_UNAVAILABLE where too few buckets
+   *   say anything.
    */
   slots(epoch: number, options?: SlotOptions): Promise<readonly SlotView[]>;
   /**
    * Without `live`; ends at the tail it found when it began.
    *
-   * @throws EngineError STREAM_NOT_FOUND, TRIMMED, CORRUPT_OBJECT, DATA_LOSS while reading.
+   * @throws EngineError STREAM_NOT_FOUND, TRIMMED, CORRUPT_OBJECT, DATA_LOSS while reading; BUCKET_REFUSED at once
+   *   and BUCKET_UNAVAILABLE after a while, where buckets keep it from what it needs.
    */
   read(name: string, options?: ReadOptions): RecordReader;
   close(options?: WaitOptions): Promise<void>;

@@ -88,6 +88,32 @@ describe('an engine on S3', () => {
     }
   });
 
+  it('goes on when permissions are given back, while a reader is told at once', async () => {
+    await using engine = await createEngine({ components: components() });
+    const stream = await engine.open('orders');
+    await stream.append([{ body: 'before' }]);
+    for (const { denied } of servers)
+      for (const name of ['Get', 'Put']) denied.add(`s3:${name}Object`);
+    const refusals = (): number =>
+      Math.min(...servers.map(({ log }) => log.filter(({ status }) => status === 403).length));
+    const waiting = stream.append([{ body: 'meanwhile' }], { timeoutMillis: 60_000 });
+    await expect.poll(refusals).toBeGreaterThan(3);
+    await using reader = await openReader({ components: components() });
+    const read = async (): Promise<void> => {
+      for await (const record of reader.read('orders')) expect(record).toBeUndefined();
+    };
+    expect(await errorOf(read)).toMatchObject({
+      code: 'BUCKET_REFUSED',
+      details: { setting: 'permission', permission: 's3:GetObject' },
+    });
+    for (const { denied } of servers) denied.clear();
+    expect((await waiting).start.seqNum).toBe(1);
+    const bodies: string[] = [];
+    for await (const { body } of stream.read()) bodies.push(Buffer.from(body).toString());
+    expect(bodies).toEqual(['before', 'meanwhile']);
+    expect((await engine.status()).epoch).toBe(0);
+  });
+
   it('is looked at without a request that changes anything', async () => {
     {
       await using engine = await createEngine({ components: components() });
