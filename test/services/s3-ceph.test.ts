@@ -63,7 +63,8 @@ function onZone(zone: CephZone): void {
       await store.createOnly('main/1', Buffer.from('of somebody'));
       await forEachBounded(Array(1_100).keys(), 32, async (index) => {
         const { kind } = await store.createOnly(`${dead}/main/${index}`, Buffer.from('left'));
-        expect(kind).toBe('created');
+        // One that is late is sent twice, and may find what the first request stored.
+        expect(['created', 'exists']).toContain(kind);
       });
     }
 
