@@ -279,7 +279,7 @@ export const LEADERSHIP_MUTANTS: readonly Mutant[] = [
       {
         file: APPENDS,
         find: 'while (this.#underWay > 0 && !signal.aborted) {\n      this.#host',
-        replace: 'while (this.#underWay.size > 1_000 && !signal.aborted) {\n      this.#host',
+        replace: 'while (this.#underWay > 1_000 && !signal.aborted) {\n      this.#host',
       },
     ],
     killer: { by: 'script', script: drainWithABatchUnderWay },

@@ -209,7 +209,7 @@ export class DirectoryBucketStore implements BucketStore {
     const ended = await Promise.all([this.#creates.close(), this.#others.close()]);
     // Calls that hang still hold descriptors, whose numbers must not be given to other files.
     if (ended.includes(false)) return;
-    await this.#context.temps.drained();
+    await this.#context.temps.close();
     await this.#context.directories.close();
   }
 }

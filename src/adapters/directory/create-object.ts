@@ -33,7 +33,10 @@ export async function createObject(
     if (call.abandoned === undefined) await syncObject(context, temp);
     // What nobody waits for any more is better not published; past this point it may be.
     if (call.abandoned !== undefined) return { kind: 'unknown', cause: call.abandoned };
-    return await publish(context, temp, directory, `${directory.path}/${place.file}`);
+    const outcome = await publish(context, temp, directory, `${directory.path}/${place.file}`);
+    temps.replace(temp);
+    temp = undefined;
+    return outcome;
   } catch (error) {
     return failureOutcome(error, name);
   } finally {

@@ -35,8 +35,7 @@ export class ObjectWriter {
   }
 
   async #writeCached(bytes: Uint8Array): Promise<TempFile> {
-    const path = this.#temps.nextPath();
-    const file = { path, fd: await this.#fileSystem.open(path, 'create') };
+    const file = await this.#temps.take('create');
     try {
       let position = await this.#fileSystem.write(file.fd, bytes, 0);
       while (position < bytes.byteLength) {
@@ -52,10 +51,9 @@ export class ObjectWriter {
 
   /** Undefined: the file system does not take direct writes. */
   async #writeDirect(bytes: Uint8Array): Promise<TempFile | undefined> {
-    const path = this.#temps.nextPath();
     let file: TempFile | undefined;
     try {
-      file = { path, fd: await this.#fileSystem.open(path, 'create-direct') };
+      file = await this.#temps.take('create-direct');
       // Whole blocks of aligned memory, as the engine's flights are, go to the disk as they lie.
       if (isInBlocks(bytes, BLOCK_BYTES)) {
         await this.#writeBlocks(file.fd, bytes, 0);
@@ -71,8 +69,6 @@ export class ObjectWriter {
     } catch (error) {
       if (file !== undefined) this.#temps.discard(file);
       if (!isUnsupported(error)) throw error;
-      // Linux creates the file before it refuses to open it.
-      if (file === undefined) await this.#fileSystem.unlink(path).catch(() => undefined);
       return undefined;
     }
   }

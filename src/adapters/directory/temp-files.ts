@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { deferred, type Deferred } from '../../lib/wait.ts';
 import type { Processes } from '../../ports/processes.ts';
 import type { DirectoryFileSystem } from './file-system.ts';
+import { SpareFiles, type CreateMode } from './spare-files.ts';
 import { judgeOwner, ownerPrefix } from './temp-names.ts';
 
 /** Files that wait to be closed and unlinked. More makes creations wait. */
@@ -11,6 +12,8 @@ const DISPOSERS = 8;
 export interface TempFile {
   readonly path: string;
   readonly fd: number;
+  /** Of the file of an object. */
+  readonly mode?: CreateMode;
 }
 
 /** Names temporary files and gets rid of them, behind the answers but never far behind. */
@@ -19,6 +22,7 @@ export class TempFiles {
   readonly #prefix: string;
   readonly #fileSystem: DirectoryFileSystem;
   readonly #doomed: TempFile[] = [];
+  readonly #spares: SpareFiles;
   #sequence = 0;
   #disposers = 0;
   #room: Deferred<void> | undefined;
@@ -29,10 +33,26 @@ export class TempFiles {
     // Two stores of one process, or of two processes with one pid, must not meet.
     this.#prefix = `${path}/${ownerPrefix(processes.self())}.${randomBytes(6).toString('hex')}`;
     this.#fileSystem = fileSystem;
+    this.#spares = new SpareFiles(
+      (mode) => this.#make(mode),
+      (file) => this.discard(file),
+    );
   }
 
   nextPath(): string {
     return `${this.#prefix}.${(this.#sequence++).toString(36)}`;
+  }
+
+  /** A new file for an object; rejects as `open` of the file system does. */
+  async take(mode: CreateMode): Promise<TempFile> {
+    return this.#spares.take(mode) ?? (await this.#make(mode));
+  }
+
+  /** `discard` for a file that served its purpose: another object is likely to follow. */
+  replace(file: TempFile): void {
+    // First, since creations wait for it rather than for the disposal.
+    if (file.mode !== undefined) this.#spares.add(file.mode);
+    this.discard(file);
   }
 
   /** Something to wait for while too many files wait to be disposed of. */
@@ -46,6 +66,12 @@ export class TempFiles {
   discard(file: TempFile): void {
     this.#doomed.push(file);
     if (this.#disposers < DISPOSERS) void this.#dispose();
+  }
+
+  /** No file is kept any more, and all are disposed of. */
+  async close(): Promise<void> {
+    await this.#spares.close();
+    await this.drained();
   }
 
   async drained(): Promise<void> {
@@ -70,6 +96,17 @@ export class TempFiles {
       } catch {
         // Its owner or another sweep was faster, or the file is not ours to remove.
       }
+    }
+  }
+
+  async #make(mode: CreateMode): Promise<TempFile> {
+    const path = this.nextPath();
+    try {
+      return { path, fd: await this.#fileSystem.open(path, mode), mode };
+    } catch (error) {
+      // Linux creates a file before it refuses to open it for direct writes.
+      if (mode === 'create-direct') await this.#fileSystem.unlink(path).catch(() => undefined);
+      throw error;
     }
   }
 

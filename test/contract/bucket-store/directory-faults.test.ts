@@ -259,11 +259,14 @@ describe('other failures', () => {
       const store = await open();
       const body = pattern(2, 70_001);
       await store.createOnly('a/main/7/1', BODY);
+      const spares = await temps();
       fail('EMFILE', isCall(operation));
       expectUnknown(await store.createOnly(KEY, body), 'BUCKET_UNAVAILABLE');
       mend();
-      expect(await temps()).toEqual([]);
+      expect(await temps()).toEqual(spares);
       expect(await store.createOnly(KEY, body)).toEqual(CREATED);
+      await store.close();
+      expect(await temps()).toEqual([]);
     },
   );
 
@@ -431,7 +434,7 @@ describe('many creations at once', () => {
     );
     expect(outcomes.every(({ kind }) => kind === 'created')).toBe(true);
     expect(most).toBeLessThanOrEqual(9);
-    expect(syncs).toBeLessThan(200);
+    expect(syncs).toBeLessThan(250);
     await store.close();
     expect(fileSystem.openCount).toBe(0);
     expect(await fileSystem.readdir(`${ROOT}/tmp`)).toEqual([]);

@@ -104,6 +104,46 @@ describe('sweeping', () => {
   });
 });
 
+describe('files made ahead', () => {
+  it('are there for the next creation of their kind, after one that had its way', async () => {
+    const fileSystem = await folder();
+    fileSystem.options = { hasDirectWrites: true };
+    const temps = new TempFiles('/tmp', PROCESSES, fileSystem);
+    temps.replace(await temps.take('create'));
+    await temps.drained();
+    const [spare] = await fileSystem.readdir('/tmp');
+    expect(await temps.take('create-direct')).not.toMatchObject({ path: `/tmp/${spare}` });
+    expect(await temps.take('create')).toMatchObject({ path: `/tmp/${spare}`, mode: 'create' });
+    expect(await temps.take('create')).not.toMatchObject({ path: `/tmp/${spare}` });
+  });
+
+  it('are few, and none is left when the bucket closes, not even one being made', async () => {
+    const fileSystem = await folder();
+    const temps = new TempFiles('/tmp', PROCESSES, fileSystem);
+    const taken = await Promise.all(Array.from({ length: 50 }, () => temps.take('create')));
+    for (const file of taken) temps.replace(file);
+    await temps.drained();
+    expect(await fileSystem.readdir('/tmp')).toHaveLength(4);
+    temps.replace(await temps.take('create'));
+    await temps.close();
+    expect(await fileSystem.readdir('/tmp')).toEqual([]);
+    expect(fileSystem.openCount).toBe(0);
+  });
+
+  it('are no failure when they cannot be made', async () => {
+    const fileSystem = await folder();
+    const temps = new TempFiles('/tmp', PROCESSES, fileSystem);
+    const file = await temps.take('create');
+    fileSystem.options.before = ({ operation }) => {
+      if (operation === 'open') throw errno('EMFILE');
+    };
+    temps.replace(file);
+    await temps.close();
+    await expect(temps.take('create')).rejects.toMatchObject({ code: 'EMFILE' });
+    expect(await fileSystem.readdir('/tmp')).toEqual([]);
+  });
+});
+
 describe('disposal', () => {
   it('closes and removes behind the answers, and makes creations wait when far behind', async () => {
     const fileSystem = await folder();
