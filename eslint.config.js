@@ -171,7 +171,7 @@ function noRealTime({ except = [] } = {}) {
 }
 
 export default defineConfig(
-  globalIgnores(['dist/', 'coverage/', 'test/fixtures/']),
+  globalIgnores(['dist/', 'bench/.built/', 'coverage/', 'test/fixtures/']),
   {
     name: 'asterlog/typescript',
     files: ['**/*.ts'],

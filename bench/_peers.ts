@@ -4,8 +4,7 @@
  */
 import * as fs from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join, resolve } from 'node:path';
 import { open as openLmdb } from 'lmdb';
 
 export interface PeerLog {
@@ -22,7 +21,7 @@ export interface Peer {
 }
 
 /** Packages that only this benchmark needs, so that nobody else has to compile them. */
-export const PEERS_FOLDER = fileURLToPath(new URL('./peers/', import.meta.url));
+export const PEERS_FOLDER = resolve('bench/peers');
 const requirePeer = createRequire(join(PEERS_FOLDER, 'package.json'));
 
 export const PEERS: readonly Peer[] = [

@@ -30,8 +30,8 @@ export class CreateLog {
   }
 
   /** @param create - undefined: it is not known to be stored, and will be tried again. */
-  end(create: Omit<RecordedCreate, 'endedAt'> | undefined): void {
-    if (create !== undefined) this.creates.push({ ...create, endedAt: performance.now() });
+  end(create: RecordedCreate | undefined): void {
+    if (create !== undefined) this.creates.push(create);
     if (--this.#underWay > 0) return;
     this.#onIdle?.();
     this.#onIdle = undefined;
@@ -69,7 +69,10 @@ class RecordingBucket implements BucketStore {
     const startedAt = this.#log.begin();
     const outcome = await this.#store.createOnly(key, bytes, options);
     const isStored = outcome.kind === 'created' || outcome.kind === 'exists';
-    this.#log.end(isStored ? { bucket: this.#bucket, key, sizeBytes, startedAt } : undefined);
+    const endedAt = performance.now();
+    this.#log.end(
+      isStored ? { bucket: this.#bucket, key, sizeBytes, startedAt, endedAt } : undefined,
+    );
     if (outcome.kind === 'refused') throw outcome.cause;
     return outcome;
   }

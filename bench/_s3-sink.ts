@@ -1,7 +1,7 @@
 /** Starts the server of `_s3-sink-process.ts` and tells it how slow to be. */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
+import { workerFile } from '../src/lib/worker-file.ts';
 
 /** How long requests to some buckets take; others are answered at once. */
 export interface SinkService {
@@ -24,7 +24,7 @@ export interface SinkReport {
   readonly cpuSeconds: number;
 }
 
-const PROCESS = fileURLToPath(new URL('./_s3-sink-process.ts', import.meta.url));
+const PROCESS = workerFile('_s3-sink-process', import.meta.url);
 
 export class Sink {
   readonly endpoint: string;
@@ -36,7 +36,7 @@ export class Sink {
   }
 
   static async start(): Promise<Sink> {
-    const child = fork(PROCESS, { execArgv: ['--import', 'tsx'] });
+    const child = fork(PROCESS.filename, { execArgv: PROCESS.execArgv });
     const [{ port }] = (await Promise.race([
       once(child, 'message'),
       once(child, 'exit').then(() => Promise.reject(new Error('the sink ended'))),
