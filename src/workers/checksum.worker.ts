@@ -1,4 +1,4 @@
-import { checksumRanges, sha256Hex } from './inline.ts';
+import { checksumRanges } from './inline.ts';
 
 export interface ChecksumTask {
   readonly bytes: Uint8Array;
@@ -8,13 +8,4 @@ export interface ChecksumTask {
 /** Runs in a worker thread: CRC-32 of each range. */
 export default function checksum({ bytes, ranges }: ChecksumTask): Uint32Array {
   return checksumRanges(bytes, ranges);
-}
-
-export interface HashTask {
-  readonly bytes: Uint8Array;
-}
-
-/** Runs in a worker thread too. */
-export function sha256({ bytes }: HashTask): string {
-  return sha256Hex(bytes);
 }

@@ -1,20 +1,23 @@
 /**
- * Checksums and hashes on worker threads. A hop costs some 16 us of this thread and 60 us of latency whatever
- * the size, so only work above a threshold goes there; the rest is answered at once.
+ * Checksums on worker threads, hashes on those of Node. A hop to a worker costs some 16 us of this thread and
+ * 60 us of latency whatever the size, so only work above a threshold goes there; the rest is answered at once.
  */
 import { Piscina } from 'piscina';
 import { assert } from '../lib/assert.ts';
 import { workerFile, type WorkerFile } from '../lib/worker-file.ts';
 import type { Compute } from '../ports/compute.ts';
-import type { ChecksumTask, HashTask } from './checksum.worker.ts';
-import { checksumRanges, sha256Hex } from './inline.ts';
+import type { ChecksumTask } from './checksum.worker.ts';
+import { Digests } from './digests.ts';
+import { checksumRanges } from './inline.ts';
 import { Scratch } from './scratch.ts';
 
 export interface PooledComputeOptions {
   /** Worker threads, started together at the first task that needs one. */
   readonly threads: number;
-  /** Bytes in all ranges together from which on a task leaves this thread. */
+  /** Bytes in all ranges together from which on a checksum leaves this thread. */
   readonly thresholdBytes?: number;
+  /** The same of hashes. */
+  readonly hashThresholdBytes?: number;
   /** Another worker file, for tests of what happens when workers fail. */
   readonly worker?: WorkerFile;
 }
@@ -48,6 +51,7 @@ class PooledCompute implements Compute {
   readonly #thresholdBytes: number;
   readonly #worker: WorkerFile;
   readonly #scratch: Scratch;
+  readonly #digests: Digests;
   #pool: Piscina | undefined;
   #failures = 0;
   #closed = false;
@@ -60,6 +64,7 @@ class PooledCompute implements Compute {
     this.#thresholdBytes = thresholdBytes;
     this.#worker = worker ?? workerFile('checksum.worker', import.meta.url);
     this.#scratch = new Scratch(threads * COPIES_A_WORKER);
+    this.#digests = new Digests(threads, options.hashThresholdBytes);
   }
 
   checksums(bytes: Uint8Array, ranges: Uint32Array): Uint32Array | Promise<Uint32Array> {
@@ -67,9 +72,7 @@ class PooledCompute implements Compute {
     if (!this.#leavesThread(extent.totalBytes)) return checksumRanges(bytes, ranges);
     const { start, end } = extent;
     const run = (shared: Uint8Array, shifted: Uint32Array): Promise<Uint32Array> =>
-      this.#run('default', { bytes: shared, ranges: shifted }, () =>
-        checksumRanges(shared, shifted),
-      );
+      this.#run({ bytes: shared, ranges: shifted });
     if (bytes.buffer instanceof SharedArrayBuffer) return run(bytes, ranges);
     const copied = this.#onCopy(bytes.subarray(start, end), (copy) =>
       run(
@@ -81,11 +84,7 @@ class PooledCompute implements Compute {
   }
 
   sha256(bytes: Uint8Array): string | Promise<string> {
-    if (!this.#leavesThread(bytes.length)) return sha256Hex(bytes);
-    const run = (shared: Uint8Array): Promise<string> =>
-      this.#run('sha256', { bytes: shared }, () => sha256Hex(shared));
-    if (bytes.buffer instanceof SharedArrayBuffer) return run(bytes);
-    return this.#onCopy(bytes, (copy) => run(copy.subarray(0, bytes.length))) ?? sha256Hex(bytes);
+    return this.#digests.sha256(bytes);
   }
 
   async close(): Promise<void> {
@@ -106,19 +105,15 @@ class PooledCompute implements Compute {
     return run(copy).finally(() => this.#scratch.give(copy));
   }
 
-  async #run<T>(
-    name: 'default' | 'sha256',
-    task: ChecksumTask | HashTask,
-    inline: () => T,
-  ): Promise<T> {
+  async #run(task: ChecksumTask): Promise<Uint32Array> {
     const pool = (this.#pool ??= this.#startPool());
     try {
-      const answer = (await pool.run(task, { name })) as T;
+      const answer = (await pool.run(task)) as Uint32Array;
       this.#failures = 0;
       return answer;
     } catch {
       // The worker died, the pool broke or was closed. The bytes are still here.
-      return inline();
+      return checksumRanges(task.bytes, task.ranges);
     }
   }
 

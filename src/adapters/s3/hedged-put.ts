@@ -1,5 +1,4 @@
 /** A PUT that is late is sent once more, on another connection; the first decisive answer counts. */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { EngineError } from '../../lib/errors.ts';
 import type { Call } from '../calls/calls.ts';
 import { Attempt } from './attempt.ts';
@@ -70,19 +69,16 @@ export async function hedgedPut(
 }
 
 /** Undefined when it is late. */
-async function within(
-  millis: number,
-  answer: Promise<PutVerdict>,
-): Promise<PutVerdict | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => {
+function within(millis: number, answer: Promise<PutVerdict>): Promise<PutVerdict | undefined> {
+  return new Promise((resolve, reject) => {
     // After a stall of this process answers wait to be read: they come before the next turn.
-    timer = setTimeout(() => void nextTurn().then(() => resolve(undefined)), millis);
-    timer.unref();
+    const late = (): void => void setImmediate(resolve, undefined);
+    const timer = setTimeout(late, millis).unref();
+    answer.then((verdict) => {
+      clearTimeout(timer);
+      resolve(verdict);
+    }, reject);
   });
-  const early = await Promise.race([answer, late]);
-  clearTimeout(timer);
-  return early;
 }
 
 /** A request that failed decides nothing while another one is open. */

@@ -21,6 +21,8 @@ export interface HedgeCounts {
 const SIZE_CLASSES = [64 << 10, 256 << 10, 1 << 20] as const;
 /** Sooner, the wait says more about this machine than about the server. */
 const DELAY_MILLIS_MIN = 10;
+/** Where most take about as long as each other, the slowest twentieth is no tail worth a second request. */
+const MEDIANS_MIN = 2;
 /** What may be saved up for a burst. */
 const SAVED_MAX = 8;
 
@@ -43,8 +45,9 @@ export class Hedges {
   begin(sizeBytes: number): number | undefined {
     if (this.#percent === 0) return undefined;
     this.#saved = Math.min(this.#saved + this.#percent, 100 * SAVED_MAX);
-    const p95 = this.#latenciesOf(sizeBytes).p95Millis;
-    return p95 === undefined ? undefined : Math.max(DELAY_MILLIS_MIN, Math.ceil(p95));
+    const { p50Millis, p95Millis } = this.#latenciesOf(sizeBytes);
+    if (p50Millis === undefined || p95Millis === undefined) return undefined;
+    return Math.max(DELAY_MILLIS_MIN, Math.ceil(p95Millis), Math.ceil(MEDIANS_MIN * p50Millis));
   }
 
   /** How long one took, or at least, when its answer was not waited for. */

@@ -104,10 +104,17 @@ export class Signer {
   }
 }
 
-/** A time as signatures carry it, `20130524T000000Z`. */
+let lastSecond = NaN;
+let lastDate = '';
+
+/** A time as signatures carry it, `20130524T000000Z`. The last one is kept: it serves for a second. */
 export function amzDate(millis: number): string {
+  const second = Math.floor(millis / 1_000);
+  if (second === lastSecond) return lastDate;
   const text = new Date(millis).toISOString();
-  return `${text.slice(0, 4)}${text.slice(5, 7)}${text.slice(8, 13)}${text.slice(14, 16)}${text.slice(17, 19)}Z`;
+  lastSecond = second;
+  lastDate = `${text.slice(0, 4)}${text.slice(5, 7)}${text.slice(8, 13)}${text.slice(14, 16)}${text.slice(17, 19)}Z`;
+  return lastDate;
 }
 
 /** A query in canonical form. */

@@ -94,21 +94,34 @@ describe('pooledCompute', () => {
     expect(await answer).toEqual(Uint32Array.of(CHECK_VALUE, CHECK_VALUE));
   });
 
-  it.each(['shared', 'own'] as const)('hashes %s memory, from its threshold on', async (memory) => {
-    const compute = open({ thresholdBytes: 18 });
+  it('hashes elsewhere from its threshold on, a bounded number at once', async () => {
+    const compute = open({ threads: 1, hashThresholdBytes: 18 });
     const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
-    const bytes = digits(memory, 3).subarray(4, 22);
+    const bytes = digits('own', 3).subarray(4, 22);
     const expected = hashOf(bytes);
     expect(compute.sha256(bytes.subarray(1))).toBe(hashOf(bytes.subarray(1)));
-    const large = compute.sha256(digits(memory, 300));
-    const pooled = compute.sha256(bytes);
-    expect(pooled).toBeInstanceOf(Promise);
-    expect(await pooled).toBe(expected);
-    expect(await large).toBe(hashOf(digits('own', 300)));
-    // In a piece of memory that was larger before.
-    expect(await compute.sha256(bytes)).toBe(expected);
+    const elsewhere = compute.sha256(bytes);
+    expect(elsewhere).toBeInstanceOf(Promise);
+    // While one is computed there.
+    expect(compute.sha256(digits('own', 300))).toBe(hashOf(digits('own', 300)));
+    expect(await elsewhere).toBe(expected);
+    expect(await compute.sha256(digits('own', 300))).toBe(hashOf(digits('own', 300)));
     await compute.close();
-    expect(compute.sha256(bytes)).toBe(expected);
+    expect(await compute.sha256(bytes)).toBe(expected);
+  });
+
+  it('hashes a copy: the memory may change at once', async () => {
+    const compute = open({ hashThresholdBytes: 1 });
+    const bytes = digits('own', 20_000);
+    const expected = createHash('sha256').update(bytes).digest('hex');
+    const answer = compute.sha256(bytes);
+    bytes.fill(0);
+    expect(await answer).toBe(expected);
+  });
+
+  it('hashes at once what threads share', () => {
+    const expected = createHash('sha256').update(digits('own', 2)).digest('hex');
+    expect(open({ hashThresholdBytes: 1 }).sha256(digits('shared', 2))).toBe(expected);
   });
 
   it('has a threshold by default', async () => {
