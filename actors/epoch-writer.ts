@@ -43,6 +43,7 @@ export interface EpochWriterInput {
 
 interface SlotState {
   readonly flight: Flight;
+  readonly key: string;
   /** One array for all buckets: what one of them computes of it serves the others. */
   readonly bytes: Uint8Array;
   readonly controller: AbortController;
@@ -247,6 +248,7 @@ export class EpochWriter {
     });
     const state: SlotState = {
       flight,
+      key: slotKey(record.star, record.epoch, slot),
       bytes: flight.objectBytes(),
       controller: new AbortController(),
       assignedAt: this.#input.ports.clock.monotonic(),
@@ -265,7 +267,7 @@ export class EpochWriter {
     flight.hold();
     void storeCopy(this.#input.ports, {
       bucket,
-      key: slotKey(record.star, record.epoch, slot),
+      key: state.key,
       bytes: state.bytes,
       expected: { star: record.star, epoch: record.epoch, slot, nonce: record.nonce },
       signal: state.controller.signal,

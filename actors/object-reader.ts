@@ -11,7 +11,7 @@ import type { WaitOptions } from '../src/lib/wait.ts';
 import { decodeRecords } from '../src/format/records.ts';
 import type { StoredRecord } from '../src/format/records.ts';
 import { slotKey } from '../src/protocol/keys.ts';
-import type { Span } from '../src/protocol/records.ts';
+import type { Span } from '../src/protocol/spans.ts';
 import type { BucketSet, BucketSets, SetBucket } from './bucket-set.ts';
 import { anyCopy } from './copies.ts';
 import type { BadCopy, CopyAnswer, CopyResult } from './copies.ts';

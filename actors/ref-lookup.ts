@@ -4,7 +4,8 @@
  */
 import type { WaitOptions } from '../src/lib/wait.ts';
 import { refRowKey, refsPrefix } from '../src/protocol/keys.ts';
-import type { RefRow, Span } from '../src/protocol/records.ts';
+import type { RefRow } from '../src/protocol/records.ts';
+import type { Span } from '../src/protocol/spans.ts';
 import { spanAt } from '../src/protocol/ref-rows.ts';
 import { partitionOf } from '../src/ports/metastore.ts';
 import type { SpanSource } from './object-reader.ts';

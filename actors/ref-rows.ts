@@ -55,14 +55,36 @@ export type MarkResult =
 const STALL = { firstMillis: 20, maxMillis: 1_000 };
 const STALLED_ROUNDS_MAX = 8;
 
-/** The last row of the stream; undefined when it has none. The read may be stale, as all reads. */
+/** A row and the value that was made of it. */
+interface WrittenRow {
+  readonly row: RefRow;
+  readonly value: Uint8Array;
+}
+
+/**
+ * The last row of the stream; undefined when it has none. The read may be stale, as all reads.
+ *
+ * @param written - not parsed again when it is what was read: a row of thousands of spans takes
+ *   milliseconds, in which nobody appends.
+ */
 export async function readLastRow(
   ports: Pick<StarPorts, 'metastore'>,
   streamId: string,
   options: Pick<WaitOptions, 'signal'> = {},
+  written?: WrittenRow,
 ): Promise<StoredRow | undefined> {
   const entry = await ports.metastore.lastChild(refsPrefix(streamId), options);
-  return entry === undefined ? undefined : parseRow(streamId, entry);
+  if (entry === undefined) return undefined;
+  if (written !== undefined && isWritten(streamId, entry, written)) {
+    return { row: written.row, version: entry.version };
+  }
+  return parseRow(streamId, entry);
+}
+
+function isWritten(streamId: string, { key, value }: MetaEntry, written: WrittenRow): boolean {
+  return (
+    key === refRowKey(streamId, written.row.start) && Buffer.compare(value, written.value) === 0
+  );
 }
 
 /** @throws EngineError METASTORE_CORRUPT */
@@ -111,10 +133,10 @@ export async function extendRows(
       case 'gap':
         return step;
       case 'create': {
-        await createRow(ports, streamId, step.row, options);
+        const written = await createRow(ports, streamId, step.row, options);
         // Applied or not: that answer may itself come from reading back, so it makes no read fresh.
         view = { ...view, isFresh: false, triedAt: step.row.start };
-        last = await readLastRow(ports, streamId, options);
+        last = await readLastRow(ports, streamId, options, written);
         stalledRounds = 0;
         break;
       }
@@ -133,24 +155,30 @@ export async function extendRows(
   }
 }
 
-/** Creates the row, unless somebody else holds its key. */
+/** Creates the row, unless somebody else holds its key; answers what it wrote, or tried to. */
 async function createRow(
   ports: RowPorts,
   streamId: string,
   row: NewRefRow,
   options: WaitOptions,
-): Promise<void> {
+): Promise<WrittenRow | undefined> {
   const { clock, random, metastore, metrics } = ports;
+  let written: WrittenRow | undefined;
   const put = await conditionalPut(
     metastore,
     {
       key: refRowKey(streamId, row.start),
       expected: 'absent',
-      encode: (attempt) => encodeRecordValue({ ...row, attempt } satisfies RefRow),
+      encode: (attempt) => {
+        const whole: RefRow = { ...row, attempt };
+        written = { row: whole, value: encodeRecordValue(whole) };
+        return written.value;
+      },
     },
     { clock, random, ...options },
   );
   metrics.counter(put.kind === 'applied' ? 'rows.created' : 'rows.conflicts').add();
+  return written;
 }
 
 /**

@@ -17,7 +17,7 @@ import { isDeleted } from './deleted-stream.ts';
 import { readSpan, readSpans } from './object-reader.ts';
 import type { StarPorts } from './ports.ts';
 import { findByTimestamp, findRow, firstAtOrAfter, sourcesOf } from './ref-lookup.ts';
-import type { Span } from '../src/protocol/records.ts';
+import type { Span } from '../src/protocol/spans.ts';
 import { deletedError } from './stream-errors.ts';
 
 export interface ReadRequest extends WaitOptions {

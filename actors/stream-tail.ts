@@ -4,7 +4,7 @@
  */
 import type { FlightEntry } from '../src/format/flight.ts';
 import { assert } from '../src/lib/assert.ts';
-import type { Span } from '../src/protocol/records.ts';
+import type { Span } from '../src/protocol/spans.ts';
 import type { Flight } from './flight.ts';
 
 /** The epoch and the set whose buckets hold a slot. */

@@ -8,9 +8,9 @@ import {
   writerRecord,
   type EpochRecord,
   type LimboRecord,
-  type Span,
 } from '../protocol/records.ts';
 import type { ResolvedSettings } from '../protocol/settings.ts';
+import type { Span } from '../protocol/spans.ts';
 import { BucketSets } from '../../actors/bucket-set.ts';
 import { readLimbo } from '../../actors/limbo-register.ts';
 import { committedRun } from '../../actors/committed-run.ts';

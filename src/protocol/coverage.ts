@@ -4,7 +4,7 @@
  */
 import { assert } from '../lib/assert.ts';
 import type { FlightEntry, StateDelta } from '../format/flight.ts';
-import type { Span } from './records.ts';
+import type { Span } from './spans.ts';
 
 /** One entry of one flight as a row takes it: where its records lie, and what it changes. */
 export interface SourceEntry {

@@ -5,9 +5,9 @@
  */
 import * as v from 'valibot';
 import { EngineError } from '../lib/errors.ts';
+import { count, positive } from './numbers.ts';
+import { spans } from './spans.ts';
 
-const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
-const positive = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 const hex = (bytes: number) => v.pipe(v.string(), v.regex(new RegExp(`^[0-9a-f]{${bytes * 2}}$`)));
 const id = hex(16);
 const attempt = hex(8);
@@ -129,20 +129,6 @@ export const INITIAL_STREAM_STATE: StreamState = {
   lastTimestamp: 0,
 };
 
-/** One entry of one flight: where its records lie and what they hash to. */
-export const span = v.strictObject({
-  seq: count,
-  count: positive,
-  slot: count,
-  /** Offset of the entry's bytes in the slot object, and their length. */
-  offset: count,
-  length: positive,
-  checksum: count,
-  first: count,
-  last: count,
-});
-export type Span = v.InferOutput<typeof span>;
-
 /** `streams/<id>/refs/<start>`: covers [start, end) from flights of one epoch. */
 export const refRow = v.strictObject({
   start: count,
@@ -150,7 +136,7 @@ export const refRow = v.strictObject({
   star: starName,
   epoch: count,
   set: id,
-  spans: v.array(span),
+  spans,
   /** State as of `end`. */
   state: streamState,
   builder: v.strictObject({ star: starName, incarnation: id }),

@@ -8,7 +8,8 @@ import { EngineError } from '../lib/errors.ts';
 import type { StateDelta } from '../format/flight.ts';
 import { endOf, type SourceEntry } from './coverage.ts';
 import { INITIAL_STREAM_STATE } from './records.ts';
-import type { RefRow, Span, StreamState } from './records.ts';
+import type { RefRow, StreamState } from './records.ts';
+import { spanBytes, type Span } from './spans.ts';
 
 /** Where the entries come from and who builds the rows. */
 export interface RowSource {
@@ -141,11 +142,6 @@ function firstUncovered(entries: readonly SourceEntry[], end: number): number {
     else low = middle + 1;
   }
   return low;
-}
-
-/** Spans are numbers under ASCII names: characters are bytes; one more for the comma. */
-function spanBytes(span: Span): number {
-  return JSON.stringify(span).length + 1;
 }
 
 /** What is wrong with a row that was read at a key of `start`; undefined when nothing is. */
