@@ -23,7 +23,7 @@ export const ROW_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: REF_ROWS,
-        find: '        last = await readLastRow(ports, streamId, options);\n        stalledRounds = 0;',
+        find: '        last = await readLastRow(ports, streamId, options, written);\n        stalledRounds = 0;',
         replace:
           "        last = { row: { ...step.row, attempt: '' }, version: 0 };\n        stalledRounds = 0;",
       },
@@ -76,8 +76,9 @@ export const ROW_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: REF_ROWS,
-        find: '        await createRow(ports, streamId, step.row, options);',
+        find: '        const written = await createRow(ports, streamId, step.row, options);',
         replace: [
+          '        const written = undefined;',
           '        void createRow(ports, streamId, step.row, options).catch(() => undefined);',
           "        if (ports !== undefined) return { kind: 'covered', end: step.row.end, last };",
         ].join('\n'),
