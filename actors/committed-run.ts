@@ -12,11 +12,11 @@ import { slotKey } from '../src/protocol/keys.ts';
 import type { EpochRecord } from '../src/protocol/records.ts';
 import type { BucketSet, SetBucket } from './bucket-set.ts';
 import type { StarPorts } from './ports.ts';
-import { readFlightHead, type FlightHead } from './slot-heads.ts';
+import { headUnavailable, readFlightHead, type FlightHead } from './slot-heads.ts';
 
 const WAVE_SLOTS = 16;
 /** A wave that too few buckets answer is repeated so often: one answer of "too busy" is no reason to give up. */
-const REPEATS_MAX = 4;
+const REPEATS_MAX = 6;
 const RETRY = { firstMillis: 50, maxMillis: 1_000 };
 
 export type SlotSight = 'committed' | 'partial' | 'poison' | 'empty' | 'undecided';
@@ -28,6 +28,8 @@ export interface SeenSlot {
   readonly copies: number;
   /** Buckets that said what they hold. */
   readonly answers: number;
+  /** The others. */
+  readonly silent: number;
   /** Why another one did not: a refusal, if there is one. */
   readonly cause: EngineError | undefined;
 }
@@ -54,7 +56,8 @@ export async function lookAtSlot(
   const copies = Math.max(0, ...flights.map(([, count]) => count));
   const count = (sight: string): number => counts.get(sight) ?? 0;
   const cause = causes.find(needsHelp) ?? causes[0];
-  const seen = { slot, copies, answers: sights.length - count('unknown'), cause };
+  const silent = count('unknown');
+  const seen = { slot, copies, answers: sights.length - silent, silent, cause };
   if (copies >= record.copyQuorum) return { ...seen, sight: 'committed' };
   if (copies > 0) return { ...seen, sight: 'partial' };
   if (count('poison') > 0) return { ...seen, sight: 'poison' };
@@ -64,6 +67,11 @@ export async function lookAtSlot(
 /** Fewer buckets answer than would have to show a copy: nothing can be said of the slot. */
 export function isHidden({ sight, answers }: SeenSlot, { copyQuorum }: EpochRecord): boolean {
   return sight !== 'committed' && answers < copyQuorum;
+}
+
+/** Buckets that say nothing may hold the copies that are missing. */
+function mayBeCommitted({ copies, silent }: SeenSlot, { copyQuorum }: EpochRecord): boolean {
+  return copies + silent >= copyQuorum;
 }
 
 /** The error of a look that cannot tell what is there. */
@@ -109,25 +117,21 @@ export async function* committedRun(
   record: EpochRecord,
   signal?: AbortSignal,
 ): AsyncGenerator<CommittedSlot> {
-  const { star, epoch, nonce } = record;
   const end = record.cut ?? Number.POSITIVE_INFINITY;
   for (let slot = record.checkpoint; slot < end; slot += WAVE_SLOTS) {
     const wave = Array.from({ length: Math.min(WAVE_SLOTS, end - slot) }, (_, i) => slot + i);
-    const seen = await lookAtWave(ports, { set, record, wave }, signal);
-    const stop = seen.findIndex(({ sight }) => sight !== 'committed');
-    const committed = stop < 0 ? wave : wave.slice(0, stop);
-    const heads = await Promise.all(
-      committed.map((s) => readFlightHead(ports, set, { star, epoch, slot: s, nonce }, { signal })),
-    );
-    for (const [index, head] of heads.entries()) {
-      if (head.kind !== 'good') return;
-      yield { ...head.value, slot: committed[index]! };
+    const committed = await committedOf(ports, { set, record, wave }, signal);
+    const heads = await Promise.all(committed.map((s) => headOf(ports, set, record, s, signal)));
+    for (const head of heads) {
+      if (head === undefined) return;
+      yield head;
     }
-    if (stop >= 0) return;
+    if (committed.length < wave.length) return;
   }
 }
 
-async function lookAtWave(
+/** The first slots of the wave, up to one that was not acknowledged when it was looked at. */
+async function committedOf(
   { clock, random }: Pick<StarPorts, 'clock' | 'random'>,
   target: {
     readonly set: BucketSet;
@@ -135,15 +139,41 @@ async function lookAtWave(
     readonly wave: readonly number[];
   },
   signal: AbortSignal | undefined,
-): Promise<readonly SeenSlot[]> {
-  const { set, record, wave } = target;
+): Promise<readonly number[]> {
+  const { set, record } = target;
+  let { wave } = target;
   for (let repeats = 0; ; repeats++) {
     const seen = await Promise.all(wave.map((slot) => lookAtSlot(set, record, slot, signal)));
     throwIfAborted(signal, 'reading');
-    const end = seen.find(({ sight }) => sight !== 'committed');
-    if (end === undefined || !isHidden(end, record)) return seen;
-    const error = hiddenError(end, record);
-    if (!error.retryable || repeats === REPEATS_MAX) throw error;
+    const end = seen.findIndex((one) => !mayBeCommitted(one, record));
+    // What came later is not waited for: a writer that is at work would always be ahead.
+    if (end >= 0) wave = wave.slice(0, end);
+    const open = seen.slice(0, wave.length).find(({ sight }) => sight !== 'committed');
+    if (open === undefined) return wave;
+    const error = hiddenError(open, record);
+    // Where enough buckets answer, its writer may be about to store the next copy.
+    const isFinal = isHidden(open, record) && !error.retryable;
+    if (isFinal || repeats === REPEATS_MAX) throw error;
     await sleep(clock, backoffMillis(random, repeats, RETRY), signal);
+  }
+}
+
+/** Undefined: no bucket holds it any more. */
+async function headOf(
+  ports: StarPorts,
+  set: BucketSet,
+  record: EpochRecord,
+  slot: number,
+  signal: AbortSignal | undefined,
+): Promise<CommittedSlot | undefined> {
+  const { star, epoch, nonce } = record;
+  for (let repeats = 0; ; repeats++) {
+    const head = await readFlightHead(ports, set, { star, epoch, slot, nonce }, { signal });
+    if (head.kind === 'good') return { ...head.value, slot };
+    if (head.unknown === 0) return undefined;
+    const { cause, refused, unknown } = head;
+    if (refused === unknown && cause !== undefined) throw cause;
+    if (repeats === REPEATS_MAX) throw headUnavailable(record, slot, cause);
+    await sleep(ports.clock, backoffMillis(ports.random, repeats, RETRY), signal);
   }
 }

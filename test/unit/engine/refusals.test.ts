@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { openReadOnly } from '../../../src/engine/read-only.ts';
 import type { ReadOnlyEngine } from '../../../src/engine/api.ts';
 import { EngineError } from '../../../src/index.ts';
-import type { BucketStore } from '../../../src/ports/bucket-store.ts';
+import { EXISTS_HEAD_BYTES, type BucketStore } from '../../../src/ports/bucket-store.ts';
 import { resolveSettings } from '../../../src/protocol/settings.ts';
 import { bodiesOf, EngineWorld, errorOf } from '../../support/engine-world.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -15,7 +15,7 @@ const BUSY = new EngineError('BUCKET_UNAVAILABLE', 'bucket asks for fewer reques
 const ENOUGH = { timeoutMillis: 60_000 };
 
 /** What a bucket answers instead of what was asked, if anything. */
-type Mood = (index: number) => EngineError | undefined;
+type Mood = (index: number, args: readonly unknown[]) => EngineError | undefined;
 
 /** Buckets of which every call but `probe` and `close` fails as `mood` says. */
 function moody(world: EngineWorld): { mood: Mood; calls: number } {
@@ -26,7 +26,7 @@ function moody(world: EngineWorld): { mood: Mood; calls: number } {
         const member: unknown = Reflect.get(target, name);
         if (typeof member !== 'function') return member;
         return (...args: unknown[]) => {
-          const cause = name === 'close' || name === 'probe' ? undefined : state.mood(index);
+          const cause = name === 'close' || name === 'probe' ? undefined : state.mood(index, args);
           if (cause === undefined)
             return (member as (...a: unknown[]) => unknown).apply(target, args);
           state.calls++;
@@ -73,6 +73,40 @@ test('a reader ends with what refuses, and does not take it for an end of the st
   buckets.mood = (index) => (index === 1 ? REFUSAL : undefined);
   expect(await readAll(reader)).toEqual(['kept']);
   expect((await reader.slots(0))[0]).toMatchObject({ slot: 0, verdict: 'committed' });
+});
+
+test('a copy that nobody shows now is not taken for none: two of three buckets may have been all there was', async () => {
+  const world = new EngineWorld(3);
+  const buckets = moody(world);
+  const engine = await world.start({ copyQuorum: 2 });
+  const stream = await engine.open('orders');
+  await stream.append([{ body: 'everywhere' }]);
+  buckets.mood = (index) => (index === 2 ? REFUSAL : undefined);
+  await stream.append([{ body: 'in two' }]);
+  await engine.kill();
+  const reader = readerOf(world);
+  buckets.mood = () => undefined;
+  expect(await readAll(reader)).toEqual(['everywhere', 'in two']);
+  buckets.mood = (index) => (index === 1 ? REFUSAL : undefined);
+  expect(await errorOf(readAll(reader))).toBe(REFUSAL);
+  // Who looks at slots is told what there is to see.
+  const [, partial] = await reader.slots(0);
+  expect(partial).toMatchObject({ slot: 1, verdict: 'partial', copies: 1 });
+  buckets.mood = (index) => (index === 1 ? BUSY : undefined);
+  expect(await errorOf(readAll(reader))).toMatchObject({ code: 'BUCKET_UNAVAILABLE', cause: BUSY });
+});
+
+test('a flight that is there and of which no head can be read is no end either', async () => {
+  const world = new EngineWorld(3);
+  await abandoned(world);
+  const buckets = moody(world);
+  const reader = readerOf(world);
+  buckets.mood = (_, [, lengthBytes]) =>
+    (lengthBytes as number) > EXISTS_HEAD_BYTES ? REFUSAL : undefined;
+  expect(await errorOf(readAll(reader))).toBe(REFUSAL);
+  buckets.mood = (_, [, lengthBytes]) =>
+    (lengthBytes as number) > EXISTS_HEAD_BYTES && buckets.calls < 6 ? BUSY : undefined;
+  expect(await readAll(reader)).toEqual(['kept']);
 });
 
 test('a reader asks again where buckets are busy, and says so when they stay so', async () => {
