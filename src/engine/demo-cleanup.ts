@@ -106,7 +106,7 @@ class Cleaning {
     try {
       for await (const folder of this.#control.objects.folders(prefix + DEMO_PREFIX, this.#call)) {
         const segment = folder.slice(prefix.length, -1);
-        if (!isDemoSegment(segment)) continue;
+        if (!isDemoSegment(segment) || !folder.endsWith('/')) continue;
         const found = await this.#settle(folder, segment);
         demos.push(found);
         this.#options.onDemo?.(name, found);
@@ -154,8 +154,13 @@ class Cleaning {
     const read = await this.#store.readHead(key, DEMO_MARK_BYTES_MAX, this.#call);
     if (read.kind === 'unknown') throw read.cause;
     const json = read.kind === 'found' ? Buffer.from(read.bytes).toString() : '';
-    const process = parseDemoMark(json, demo);
+    const { bucket, prefix } = this.#descriptor;
+    const process = parseDemoMark(json, { demo, bucket, prefix: `${prefix}${demo}/` });
     if (process === undefined) return 'no mark says that it is of a demo';
+    // Times that nobody told are no reason to remove anything.
+    if (!Number.isFinite(markedMillis) || !Number.isFinite(newestMillis)) {
+      return 'the bucket does not list its mark with the times of its objects';
+    }
     const now = this.#control.serverMillis;
     const state = systemProcesses().judge(process);
     if (state === 'alive') return 'its demo runs';

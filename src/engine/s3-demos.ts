@@ -19,6 +19,9 @@ const text = v.pipe(v.string(), v.maxLength(256));
 const demoMark = v.strictObject({
   asterlog: v.literal('demo'),
   demo: v.pipe(v.string(), v.regex(SEGMENT)),
+  // A copy of it elsewhere is whoever's made it.
+  bucket: text,
+  prefix: v.pipe(v.string(), v.maxLength(512)),
   process: v.strictObject({
     bootId: text,
     hostName: text,
@@ -32,12 +35,21 @@ export function isDemoSegment(segment: string): boolean {
   return SEGMENT.test(segment);
 }
 
-export function encodeDemoMark(demo: string, process: ProcessIdentity): Uint8Array {
-  return Buffer.from(JSON.stringify({ asterlog: 'demo', demo, process }));
+export interface DemoSite {
+  /** `demo-` and twelve hexadecimal digits. */
+  readonly demo: string;
+  readonly bucket: string;
+  /** Of its objects in this bucket, its own folder at the end. */
+  readonly prefix: string;
 }
 
-/** The process that ran this demo; undefined: it is no mark of it. */
-export function parseDemoMark(json: string, demo: string): ProcessIdentity | undefined {
+export function encodeDemoMark(site: DemoSite, process: ProcessIdentity): Uint8Array {
+  const { demo, bucket, prefix } = site;
+  return Buffer.from(JSON.stringify({ asterlog: 'demo', demo, bucket, prefix, process }));
+}
+
+/** The process that ran the demo of this place; undefined: it is no mark of it. */
+export function parseDemoMark(json: string, site: DemoSite): ProcessIdentity | undefined {
   let value: unknown;
   try {
     value = JSON.parse(json);
@@ -45,7 +57,10 @@ export function parseDemoMark(json: string, demo: string): ProcessIdentity | und
     return undefined;
   }
   const parsed = v.safeParse(demoMark, value);
-  return parsed.success && parsed.output.demo === demo ? parsed.output.process : undefined;
+  if (!parsed.success) return undefined;
+  const { demo, bucket, prefix, process } = parsed.output;
+  const isHere = demo === site.demo && bucket === site.bucket && prefix === site.prefix;
+  return isHere ? process : undefined;
 }
 
 /**
@@ -55,12 +70,13 @@ export function parseDemoMark(json: string, demo: string): ProcessIdentity | und
  * @throws EngineError BUCKET_REFUSED, BUCKET_UNAVAILABLE
  */
 export async function markDemo(components: S3Components, demo: string): Promise<void> {
-  const mark = encodeDemoMark(demo, systemProcesses().self());
+  const process = systemProcesses().self();
   const outcomes = await Promise.all(
     components.buckets.map(async (descriptor) => {
+      const { bucket, prefix } = descriptor;
       const store = await openS3Bucket(descriptor, { readOnly: false });
       try {
-        return await store.createOnly(DEMO_MARK, mark);
+        return await store.createOnly(DEMO_MARK, encodeDemoMark({ demo, bucket, prefix }, process));
       } finally {
         await store.close();
       }

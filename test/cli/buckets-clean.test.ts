@@ -19,8 +19,8 @@ const ELSEWHERE = {
 };
 const DAYS_2 = 2 * 24 * 3_600_000;
 
-const markOf = (demo: string): string =>
-  JSON.stringify({ asterlog: 'demo', demo, process: ELSEWHERE });
+const markOf = (demo: string, bucket = 'bucket-a', prefix = `log/${demo}/`): string =>
+  JSON.stringify({ asterlog: 'demo', demo, bucket, prefix, process: ELSEWHERE });
 
 /** Objects that were stored two days ago. */
 function plant(bucket: TestBucket, objects: Readonly<Record<string, string>>): void {
@@ -102,6 +102,12 @@ describe('asterlog buckets clean', () => {
       'log/demo-333333333333/demo.json': 'no JSON',
       'log/demo-444444444444/demo.json': markOf('demo-444444444444'),
       'log/demo-55555555555/demo.json': markOf('demo-55555555555'),
+      'log/demo-777777777777/demo.json': markOf('demo-777777777777', 'bucket-b'),
+      'log/demo-888888888888/demo.json': markOf(
+        'demo-888888888888',
+        'bucket-a',
+        'demo-888888888888/',
+      ),
       'log/demo-files/demo.json': markOf('demo-files'),
       'log/demo-666666666666': 'no folder',
     });
@@ -115,6 +121,8 @@ describe('asterlog buckets clean', () => {
       ['log/demo-111111111111/', 'kept', 'no mark says that it is of a demo'],
       ['log/demo-333333333333/', 'kept', 'no mark says that it is of a demo'],
       ['log/demo-444444444444/', 'kept', 'its demo ran elsewhere, and began less than a day ago'],
+      ['log/demo-777777777777/', 'kept', 'no mark says that it is of a demo'],
+      ['log/demo-888888888888/', 'kept', 'no mark says that it is of a demo'],
     ]);
     expect([...bucket.objects.keys()]).toEqual(keys);
     expect(server.log.every(({ method }) => method !== 'POST' && method !== 'DELETE')).toBe(true);
@@ -149,6 +157,47 @@ describe('asterlog buckets clean', () => {
     expect((await clean(server)).code).toBe(0);
     expect(bucket.objects.size).toBe(0);
   });
+
+  it.each([
+    [
+      'folders that are none',
+      (query) => query.has('delimiter'),
+      '<CommonPrefixes><Prefix>log/demo-0123456789abc</Prefix></CommonPrefixes>',
+      { ok: true, buckets: [{ demos: [] }, {}, {}] },
+    ],
+    [
+      'objects without the mark that it shows',
+      (query) => !query.has('delimiter'),
+      `<Contents><Key>${DEMO}e0/slot</Key><Size>1</Size>
+        <LastModified>2020-01-01T00:00:00.000Z</LastModified></Contents>`,
+      { ok: true, buckets: [{ demos: [{ outcome: 'kept' }] }, {}, {}] },
+    ],
+    [
+      'a page without a key, of several',
+      (query) => !query.has('delimiter'),
+      '<IsTruncated>true</IsTruncated><NextContinuationToken>x</NextContinuationToken>',
+      { ok: false, buckets: [{ demos: [{ outcome: 'failed' }] }, {}, {}] },
+    ],
+  ] satisfies [string, (query: URLSearchParams) => boolean, string, object][])(
+    'removes nothing where a server lists %s',
+    async (_, isList, listed, report) => {
+      const { server, bucket } = await leftOver(2);
+      plant(bucket, { 'log/demo-0123456789abc/x': 'mine', 'log/demo-0123456789abcd': 'mine' });
+      const keys = [...bucket.objects.keys()];
+      server.faults.add({
+        when: ({ method, query, bucket: name }) =>
+          method === 'GET' && name === 'bucket-a' && query.has('list-type') && isList(query),
+        fault: {
+          kind: 'answer',
+          status: 200,
+          body: `<ListBucketResult>${listed}</ListBucketResult>`,
+        },
+      });
+      const cleaned = await clean(server, '--json', '--idle', '0s');
+      expect(JSON.parse(cleaned.stdout)).toMatchObject(report);
+      expect([...bucket.objects.keys()]).toEqual(keys);
+    },
+  );
 
   it('ends within its deadline', async () => {
     const { server } = await leftOver(1);

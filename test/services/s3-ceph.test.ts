@@ -56,10 +56,11 @@ function onZone(zone: CephZone): void {
     const self = systemProcesses().self();
 
     /** More objects than one page has, or one request deletes. */
-    async function leaveBehind(store: S3BucketStore): Promise<void> {
+    async function leaveBehind(store: S3BucketStore, bucket: string): Promise<void> {
       const identity = { ...self, startTime: '1' };
-      await store.createOnly(`${dead}/${DEMO_MARK}`, encodeDemoMark(dead, identity));
-      await store.createOnly(`${living}/${DEMO_MARK}`, encodeDemoMark(living, self));
+      const siteOf = (demo: string) => ({ demo, bucket, prefix: `log/${demo}/` });
+      await store.createOnly(`${dead}/${DEMO_MARK}`, encodeDemoMark(siteOf(dead), identity));
+      await store.createOnly(`${living}/${DEMO_MARK}`, encodeDemoMark(siteOf(living), self));
       await store.createOnly('main/1', Buffer.from('of somebody'));
       await forEachBounded(Array(1_100).keys(), 32, async (index) => {
         const { kind } = await store.createOnly(`${dead}/main/${index}`, Buffer.from('left'));
@@ -71,7 +72,7 @@ function onZone(zone: CephZone): void {
     it('are removed once they are over, and nothing else', async () => {
       const bucket = await makeBucket();
       const store = open(bucket, 'log/');
-      await leaveBehind(store);
+      await leaveBehind(store, bucket);
       vi.stubEnv('AWS_ACCESS_KEY_ID', zone.credentials.accessKeyId);
       vi.stubEnv('AWS_SECRET_ACCESS_KEY', zone.credentials.secretAccessKey);
       vi.stubEnv('AWS_SESSION_TOKEN', '');

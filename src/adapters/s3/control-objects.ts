@@ -1,7 +1,7 @@
 /** Objects of a bucket as people look after them: listed with their times, deleted in batches. Over the AWS SDK. */
 import { createHash } from 'node:crypto';
 import type * as Sdk from '@aws-sdk/client-s3';
-import type { EngineError } from '../../lib/errors.ts';
+import { EngineError } from '../../lib/errors.ts';
 import type { CallOptions } from '../../ports/bucket-store.ts';
 import { errorOfSdk } from './control-failure.ts';
 import type { FailureSite } from './failure.ts';
@@ -87,8 +87,14 @@ export class ControlObjects {
       if (key?.startsWith(prefix) !== true || key <= startAfter) return [];
       return [{ key, sizeBytes: Size ?? 0, modifiedMillis: LastModified?.getTime() ?? Infinity }];
     });
-    // Without a key to go on from there is no next page, whatever the server says.
-    return { objects, more: page.IsTruncated === true && objects.length > 0 };
+    const more = page.IsTruncated === true;
+    if (more && objects.length === 0) {
+      // Without a key to go on from there is no next page, and nobody knows what is on it.
+      throw new EngineError('BUCKET_UNAVAILABLE', 'a list that goes on names no key', {
+        details: { ...this.#access.siteOf('list') },
+      });
+    }
+    return { objects, more };
   }
 
   /**

@@ -25,7 +25,11 @@ const isUsage = (error: unknown): boolean => error instanceof InvalidArgumentErr
 const nobody = { by: 'nothing: whoever wrote it means it' };
 const onPipe = { by: 'nothing: a pipe of one machine; what does not parse is refused' };
 
-const DEMO = 'demo-0123456789ab';
+const DEMO = {
+  demo: 'demo-0123456789ab',
+  bucket: 'logs',
+  prefix: 'a/demo-0123456789ab/',
+};
 const ack = {
   run: 1,
   producer: 2,
