@@ -77,6 +77,7 @@ export class DirectoryBucketStore implements BucketStore {
   readonly #context: BucketContext;
   readonly #creates: Calls;
   readonly #others: Calls;
+  readonly #timeoutMillis: number;
   #closing: Promise<void> | undefined;
 
   /** For `open`. */
@@ -86,6 +87,7 @@ export class DirectoryBucketStore implements BucketStore {
       options;
     this.name = context.name;
     this.#context = context;
+    this.#timeoutMillis = timeoutMillis;
     this.#creates = new Calls(context.name, concurrentCreates, timeoutMillis);
     this.#others = new Calls(context.name, concurrentReads, timeoutMillis);
   }
@@ -208,8 +210,9 @@ export class DirectoryBucketStore implements BucketStore {
   async #close(): Promise<void> {
     const ended = await Promise.all([this.#creates.close(), this.#others.close()]);
     // Calls that hang still hold descriptors, whose numbers must not be given to other files.
-    if (ended.includes(false)) return;
-    await this.#context.temps.close();
+    // Files made ahead are of no call.
+    const disposal = this.#context.temps.close(this.#timeoutMillis);
+    if (ended.includes(false) || !(await disposal)) return;
     await this.#context.directories.close();
   }
 }

@@ -68,10 +68,18 @@ export class TempFiles {
     if (this.#disposers < DISPOSERS) void this.#dispose();
   }
 
-  /** No file is kept any more, and all are disposed of. */
-  async close(): Promise<void> {
-    await this.#spares.close();
-    await this.drained();
+  /** No file is kept any more, and all are disposed of. False: the file system hangs past the time-out. */
+  async close(timeoutMillis: number): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<boolean>((resolve) => {
+      timer = setTimeout(() => resolve(false), timeoutMillis);
+    });
+    const closed = this.#spares.close().then(() => this.drained());
+    try {
+      return await Promise.race([closed.then(() => true), late]);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   async drained(): Promise<void> {

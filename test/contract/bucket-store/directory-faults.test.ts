@@ -397,6 +397,40 @@ describe('a file system that hangs', () => {
     },
   );
 
+  it('while a file is made ahead: closing ends after the time-out', async () => {
+    const store = await open({ timeoutMillis: 1_000 });
+    let isHanging = false;
+    fileSystem.options.before = ({ operation }) => {
+      if (operation === 'link') isHanging = true;
+      return isHanging && operation === 'open' ? new Promise(() => undefined) : undefined;
+    };
+    expect(await store.createOnly(KEY, BODY)).toEqual(CREATED);
+    const closing = store.close();
+    let isClosed = false;
+    void closing.then(() => (isClosed = true));
+    await new Promise(setImmediate);
+    expect(isClosed).toBe(false);
+    vi.advanceTimersByTime(1_000);
+    await closing;
+  });
+
+  it('keeps no file made ahead, also where a call hangs while the store closes', async () => {
+    const store = await open({ timeoutMillis: 1_000 });
+    await store.createOnly(KEY, BODY);
+    await new Promise(setImmediate);
+    expect(await temps()).toHaveLength(1);
+    fileSystem.options.before = ({ operation }) =>
+      operation === 'read' ? new Promise(() => undefined) : undefined;
+    const call = store.readHead(KEY, 10);
+    await new Promise(setImmediate);
+    const closing = store.close();
+    vi.advanceTimersByTime(1_000);
+    await closing;
+    expectUnknown(await call, 'BUCKET_UNAVAILABLE');
+    await new Promise(setImmediate);
+    expect(await temps()).toEqual([]);
+  });
+
   it('does not collect files, buffers and calls', async () => {
     const store = await open({ timeoutMillis: 1_000, concurrentCreates: 4 });
     await store.createOnly(KEY, BODY);

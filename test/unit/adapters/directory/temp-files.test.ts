@@ -125,7 +125,7 @@ describe('files made ahead', () => {
     await temps.drained();
     expect(await fileSystem.readdir('/tmp')).toHaveLength(4);
     temps.replace(await temps.take('create'));
-    await temps.close();
+    await temps.close(60_000);
     expect(await fileSystem.readdir('/tmp')).toEqual([]);
     expect(fileSystem.openCount).toBe(0);
   });
@@ -138,7 +138,7 @@ describe('files made ahead', () => {
       if (operation === 'open') throw errno('EMFILE');
     };
     temps.replace(file);
-    await temps.close();
+    await temps.close(60_000);
     await expect(temps.take('create')).rejects.toMatchObject({ code: 'EMFILE' });
     expect(await fileSystem.readdir('/tmp')).toEqual([]);
   });
