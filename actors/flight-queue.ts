@@ -97,11 +97,10 @@ export class FlightQueue {
     this.#enqueue(flight);
   }
 
-  /** The next flight to be sent, left in place; undefined while there is none or it is being summed. */
+  /** The next flight to be sent, left in place; undefined while there is none. */
   head(): Flight | undefined {
     if (this.#ready.length === 0) this.#sealIfDue();
-    const flight = this.#ready[0];
-    return flight?.isChecksummed === true ? flight : undefined;
+    return this.#ready[0];
   }
 
   take(): Flight {
@@ -122,19 +121,6 @@ export class FlightQueue {
 
   #enqueue(flight: Flight): void {
     this.#ready.push(flight);
-    if (!flight.isChecksummed) {
-      const { compute } = this.#input.ports;
-      const checksums = compute.checksums(flight.arena.bytes, flight.checksumRanges());
-      if (checksums instanceof Uint32Array) flight.setChecksums(checksums);
-      else {
-        void checksums.then((values) => {
-          // The epoch ended meanwhile: whoever adopts the flight sums it again.
-          if (this.#isClosed) return;
-          flight.setChecksums(values);
-          this.#input.onReady();
-        });
-      }
-    }
     this.#input.onReady();
   }
 

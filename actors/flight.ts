@@ -11,6 +11,7 @@ import {
   type FlightFields,
   type StateDelta,
 } from '../src/format/flight.ts';
+import { crc32 } from '../src/format/crc.ts';
 import { ALIGN_BYTES, filledUp } from '../src/format/preamble.ts';
 import type { Arena, ArenaPool } from './arena-pool.ts';
 
@@ -68,7 +69,6 @@ export class Flight {
   /** Set once a slot is assigned. */
   slot = -1;
   released = -1;
-  #checksummed = false;
   /** Linger passed while the window was busy: seal as soon as a slot is free. */
   lingered = false;
 
@@ -115,6 +115,8 @@ export class Flight {
   add(batch: BatchShape, end: number, part: FlightPart): void {
     assert(end > this.#end && end <= this.arena.sizeBytes, 'a batch lies inside its arena');
     const length = end - this.#end;
+    // Now, while the processor still has them at hand: later costs twice as much.
+    const added = this.arena.bytes.subarray(this.#end, end);
     const last = this.#entries.at(-1);
     if (
       last?.streamId === batch.streamId &&
@@ -123,6 +125,7 @@ export class Flight {
     ) {
       last.count += batch.count;
       last.length += length;
+      last.checksum = crc32(added, last.checksum);
       last.lastTimestamp = batch.lastTimestamp;
       if (batch.delta !== undefined) last.delta = { ...last.delta, ...batch.delta };
     } else {
@@ -135,36 +138,13 @@ export class Flight {
         length,
         firstTimestamp: batch.firstTimestamp,
         lastTimestamp: batch.lastTimestamp,
-        checksum: 0,
+        checksum: crc32(added),
       };
       if (batch.delta !== undefined) entry.delta = batch.delta;
       this.#entries.push(entry);
     }
     this.#end = end;
     this.parts.push(part);
-  }
-
-  /** `[start, end)` pairs of the entries in the arena, for their checksums. */
-  checksumRanges(): Uint32Array {
-    const ranges = new Uint32Array(this.#entries.length * 2);
-    this.#entries.forEach((entry, index) => {
-      ranges[index * 2] = HEAD_ROOM_BYTES + entry.offset;
-      ranges[index * 2 + 1] = HEAD_ROOM_BYTES + entry.offset + entry.length;
-    });
-    return ranges;
-  }
-
-  setChecksums(checksums: Uint32Array): void {
-    assert(checksums.length === this.#entries.length, 'one checksum an entry');
-    this.#entries.forEach((entry, index) => {
-      entry.checksum = checksums[index]!;
-    });
-    this.#checksummed = true;
-  }
-
-  /** The checksums of all entries are known: the flight may get a slot. */
-  get isChecksummed(): boolean {
-    return this.#checksummed;
   }
 
   /**

@@ -55,7 +55,7 @@ const settingsSchema = v.strictObject({
   defaultTimeoutMillis: v.optional(integer(0, 3_600_000), 30_000),
   /** Counts the round trips of takeovers (`takeover.roundTrips`); costs some speed. */
   meterRoundTrips: v.optional(v.boolean(), false),
-  /** Checksums go to worker threads from this size on, hashes from 128 KiB on; 0 threads: never. */
+  /** Checksums of what is read go to worker threads from this size on, hashes from 128 KiB on; 0 threads: never. */
   computeThreads: v.optional(integer(0, 16), 1),
   computeThresholdBytes: v.optional(integer(1, 1024 * MIB), MIB),
 });
